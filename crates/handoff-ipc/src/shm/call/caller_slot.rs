@@ -11,6 +11,7 @@ use handoff_sync::wait_strategy::WaitStrategies;
 use handoff_sync::word;
 
 use super::slot::{Area, MAX_SLOTS, Slot};
+use crate::disposal::drop_later;
 use crate::ledger::Charge;
 use crate::locked::lock;
 use crate::shm::wire::Refusal;
@@ -20,9 +21,14 @@ use crate::{Error, Result, pool};
 /// Slots of one link that no thread has, nor remembers for its next call.
 type FreeSlots = Mutex<Vec<Arc<CallerSlot>>>;
 
+/// A slot's memory, the charge for it, and that for the arguments of a call that was given up.
+type SlotMemory = (Option<Slot>, Option<Charge>, Option<Charge>);
+
 /// A slot that threads of this process take turns in.
 pub(crate) struct CallerSlot {
     id: u32,
+    // The peer's, for whom work is done that may wait for the peer.
+    user: u32,
     class: u64,
     home: Weak<FreeSlots>,
     // Open as long as the peer lives. In it: the thread that holds the slot, during a call.
@@ -56,6 +62,7 @@ impl CallerSlot {
             id,
             class,
             home: Arc::downgrade(&slots.free),
+            user: slots.user,
             gate: Gate::default(),
             abandoned: AtomicBool::new(false),
             frees: AtomicBool::new(false),
@@ -103,17 +110,16 @@ impl CallerSlot {
     /// True if it can carry a call. Where a late reply came to one that was given up, `discard` gives back what it
     /// brought.
     #[inline]
-    pub(crate) fn is_settled(self: &Arc<Self>, user: u32, discard: impl FnOnce(&Slot)) -> bool {
-        !self.abandoned.load(Ordering::Acquire) || self.settle(user, discard, || ())
+    pub(crate) fn is_settled(self: &Arc<Self>, discard: impl FnOnce(&Slot)) -> bool {
+        !self.abandoned.load(Ordering::Acquire) || self.settle(discard, || ())
     }
 
-    /// Whether the callee, a process of that user, is done with a call that was given up and nothing is left of it. Large
+    /// Whether the callee is done with a call that was given up and nothing is left of it. Large
     /// arguments are given back by a thread of the pool, which calls `settled` then: for that the kernel locks the
     /// memory's size, and whoever writes to the memory with `write` can hold that lock for as long as it likes.
     #[cold]
     pub(crate) fn settle(
         self: &Arc<Self>,
-        user: u32,
         discard: impl FnOnce(&Slot),
         settled: impl FnOnce() + Send + 'static,
     ) -> bool {
@@ -142,7 +148,7 @@ impl CallerSlot {
             slot.frees.store(false, Ordering::Release);
             settled();
         };
-        pool::run_for(user, Box::new(free));
+        pool::run_for(self.user, Box::new(free));
         false
     }
 
@@ -162,11 +168,13 @@ impl CallerSlot {
         }
     }
 
-    /// The peer is gone: wakes whoever waits in the slot, or frees its memory.
-    pub(crate) fn on_peer_death(&self) {
+    /// The peer is gone: wakes whoever waits in the slot, or gives its memory, which is not unmapped here. For that the
+    /// kernel locks the memory, and whoever maps it elsewhere can hold that lock for long.
+    #[must_use]
+    fn on_peer_death(&self) -> Option<SlotMemory> {
         let mut charges = lock(&self.memory);
         match self.gate.close() {
-            Occupancy::Empty => self.free(&mut charges),
+            Occupancy::Empty => Some(self.take_memory(&mut charges)),
             Occupancy::Inside => {
                 // SAFETY: the thread that is in the slot frees it only under the lock that is
                 // held, and nobody else writes to the cell.
@@ -181,7 +189,7 @@ impl CallerSlot {
     /// The peer has no room for it: as if the peer were gone, for this slot.
     pub(crate) fn refuse(&self, refusal: Refusal) {
         let _ = self.refusal.set(refusal);
-        self.on_peer_death();
+        self.end();
     }
 
     /// What a call in a dead slot failed of.
@@ -192,17 +200,27 @@ impl CallerSlot {
             (error, _) => error,
         }
     }
+                None
 
     #[cold]
     fn clean_up(&self) {
-        self.free(&mut lock(&self.memory));
+        let memory = self.take_memory(&mut lock(&self.memory));
+        drop_later(self.user, memory);
+    /// Ends it, as the peer is gone.
+    pub(crate) fn end(&self) {
+        if let Some(memory) = self.on_peer_death() {
+            drop_later(self.user, memory);
+        }
+    }
+
     }
 
     /// Under `memory`, by the one that the invariant of `slot` names.
-    fn free(&self, charges: &mut (Option<Charge>, Option<Charge>)) {
+    fn take_memory(&self, charges: &mut (Option<Charge>, Option<Charge>)) -> SlotMemory {
         // SAFETY: by that invariant nobody else looks at the cell now or later.
-        unsafe { *self.slot.get() = None };
-        *charges = (None, None);
+        let slot = unsafe { (*self.slot.get()).take() };
+        // They go after the memory.
+        (slot, charges.0.take(), charges.1.take())
     }
 
     #[inline]
@@ -233,8 +251,8 @@ pub(crate) struct CallerSlots {
 }
 
 impl CallerSlots {
-    pub(crate) fn new(follow: bool) -> Self {
-        CallerSlots { follow, all: Mutex::default(), free: Arc::default(), next: AtomicU32::new(0) }
+    pub(crate) fn new(user: u32, follow: bool) -> Self {
+        CallerSlots { user, follow, all: Mutex::default(), free: Arc::default(), next: AtomicU32::new(0) }
     }
 
     /// A slot that is free and fits.
@@ -243,6 +261,8 @@ impl CallerSlots {
         let at = free.iter().position(fits)?;
         Some(free.swap_remove(at))
     }
+    // The peer's.
+    user: u32,
 
     /// One more, which the peer does not know yet.
     ///
@@ -289,8 +309,10 @@ impl CallerSlots {
 
     pub(crate) fn on_peer_death(&self) {
         lock(&self.free).clear();
-        for slot in std::mem::take(&mut *lock(&self.all)) {
-            slot.on_peer_death();
+        let all = std::mem::take(&mut *lock(&self.all));
+        let memory: Vec<_> = all.iter().filter_map(|slot| slot.on_peer_death()).collect();
+        if !memory.is_empty() {
+            drop_later(self.user, memory);
         }
     }
 

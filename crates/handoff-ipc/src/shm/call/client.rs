@@ -106,7 +106,7 @@ pub(crate) fn open(link: &Link, class: u64) -> Result<Arc<CallerSlot>> {
     let new = link.caller_slots.add(class, slot, charge)?;
     // After it stands in the list: either `on_peer_death` sees the slot, or the send sees that the link ended.
     if link.is_dead() {
-        new.on_peer_death();
+        new.end();
         return Err(Error::Dead);
     }
     match link.send(Message::Slot { slot: new.id() }, vec![file]) {
@@ -121,7 +121,7 @@ pub(crate) fn open(link: &Link, class: u64) -> Result<Arc<CallerSlot>> {
 /// True if a slot can carry a call.
 #[inline]
 fn is_settled(link: &Arc<Link>, shared: &Arc<CallerSlot>) -> bool {
-    shared.is_settled(link.peer().uid, |slot| discard_reply(link, shared.id(), slot))
+    shared.is_settled(|slot| discard_reply(link, shared.id(), slot))
 }
 
 /// A slot taken out of the thread's cache for one call.

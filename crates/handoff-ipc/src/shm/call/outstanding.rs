@@ -38,7 +38,7 @@ pub(crate) fn done(link: &Arc<Link>, slot: u32) {
     link.outstanding.done(slot, |shared| {
         let settled_on = Arc::clone(link);
         let settled = move || settled_on.outstanding.done(slot, |_| true);
-        shared.settle(link.peer().uid, |slot| client::discard_reply(link, shared.id(), slot), settled)
+        shared.settle(|slot| client::discard_reply(link, shared.id(), slot), settled)
     });
 }
 

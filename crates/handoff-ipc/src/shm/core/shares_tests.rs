@@ -263,3 +263,23 @@ fn a_peer_that_has_its_share_of_messages_wait_is_cut_off() {
     await_that("nothing is held for it", || ledger::held_by(who, Resource::Unsent) == 0);
     core.stop();
 }
+
+/// To unmap what the peer maps, too, may take as long as the peer likes.
+#[test]
+fn a_dead_link_s_own_slots_and_ring_are_not_unmapped_by_the_poller() {
+    let core = Core::start().unwrap();
+    let who = identity(50_120);
+    let (link, theirs) = peer(&core, ASKER, who);
+    let slot = crate::shm::client::open(&link, 0).unwrap();
+    assert_eq!(ledger::held_by(who, Resource::Mappings), 1);
+    // Nothing is closed or unmapped for this user until then.
+    let (end, slow) = mpsc::channel();
+    crate::disposal::drop_later(who.uid, Slow(std::sync::Mutex::new(slow)));
+    drop(theirs);
+    await_that("the poller is done with the link", || link.is_dead() && slot.is_dead());
+    assert!(matches!(crate::shm::client::open(&link, 0), Err(Error::Dead)));
+    assert_eq!(ledger::held_by(who, Resource::Mappings), 2, "unmapped elsewhere");
+    end.send(()).unwrap();
+    await_that("it is unmapped", || ledger::held_by(who, Resource::Mappings) == 0);
+    core.stop();
+}

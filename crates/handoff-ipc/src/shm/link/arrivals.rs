@@ -102,6 +102,9 @@ impl Link {
                 None => self.unexport(node, count),
             },
             Message::Ring => {
+                if self.receiver().is_some() {
+                    return Err(Error::Protocol("a second oneway queue".into()));
+                }
                 let region = fds.pop().ok_or_else(|| Error::Protocol("a queue without memory".into()))?;
                 let len = crate::shm::oneway::REGION as u64;
                 let charges = [
@@ -110,9 +113,7 @@ impl Link {
                 ];
                 let receiver = Arc::new(oneway::Receiver::accept(region.as_fd(), charges)?);
                 region.close_here();
-                if lock(&self.oneway_in).replace(receiver).is_some() {
-                    return Err(Error::Protocol("a second oneway queue".into()));
-                }
+                *lock(&self.oneway_in) = Some(receiver);
             }
             Message::Post => match self.receiver() {
                 Some(receiver) => receiver.rung(self),
@@ -267,7 +268,12 @@ impl Link {
     /// Nothing is sent to the peer any longer. Whoever is about to send has the lock, and the application writes its call.
     fn end_oneway_out(self: &Arc<Self>) {
         match self.oneway_out.try_lock() {
-            Ok(mut sender) => drop(sender.take()),
+            Ok(mut sender) => {
+                if let Some(sender) = sender.take() {
+                    // Unmapped elsewhere: the peer maps it, too, and can have that take long.
+                    drop_later(self.peer.uid, sender);
+                }
+            }
             Err(_) => {
                 let link = Arc::clone(self);
                 pool::run_for(self.peer.uid, Box::new(move || drop(lock(&link.oneway_out).take())));

@@ -99,7 +99,7 @@ impl Link {
             exports: Mutex::default(),
             exports_version: AtomicU32::new(0),
             proxies: Mutex::default(),
-            caller_slots: CallerSlots::new(core.follows_callers()),
+            caller_slots: CallerSlots::new(peer.uid, core.follows_callers()),
             #[cfg(feature = "tokio")]
             outstanding: OutstandingCalls::default(),
             server_slots: Mutex::default(),
