@@ -68,6 +68,13 @@ struct Peers {
     root: Option<Arc<LocalNode>>,
 }
 
+impl Peers {
+    fn links(&self) -> Vec<Arc<Link>> {
+        let link = |peer: &Peer| if let Peer::Link(link, _) = peer { Some(Arc::clone(link)) } else { None };
+        self.by_key.values().filter_map(link).collect()
+    }
+}
+
 /// State shared by the poller, the links and the engine's handle.
 pub(crate) struct Core {
     endpoint: Token,
@@ -165,8 +172,7 @@ impl Core {
 
     /// The links of this process.
     pub(crate) fn links(&self) -> Vec<Arc<Link>> {
-        let link = |peer: &Peer| if let Peer::Link(link, _) = peer { Some(Arc::clone(link)) } else { None };
-        self.peers().by_key.values().filter_map(link).collect()
+        self.peers().links()
     }
 
     /// A link keeps descriptors, for a while. On the poller's thread.
@@ -182,15 +188,12 @@ impl Core {
     /// Calls of all links, those that are gone too; and how many links there are.
     pub(crate) fn tallies(&self) -> (Tallies, usize) {
         let peers = self.peers();
-        let mut sum = peers.retired;
-        let mut links = 0;
-        for peer in peers.by_key.values() {
-            if let Peer::Link(link, _) = peer {
-                add_tallies(&mut sum, link.tallies());
-                links += 1;
-            }
-        }
-        (sum, links)
+        let (mut sum, links) = (peers.retired, peers.links());
+        // Without the lock, which the poller takes for each message: a link may have a thousand slots, and anybody asks
+        // for this as often as it likes.
+        drop(peers);
+        links.iter().for_each(|link| add_tallies(&mut sum, link.tallies()));
+        (sum, links.len())
     }
 
     /// Has a connection, which is charged to `peer`, watched as a link. The peer calls itself `endpoint`.
