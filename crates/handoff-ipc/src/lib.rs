@@ -86,6 +86,7 @@ mod scheduling;
 pub mod servicemanager;
 mod shell;
 mod shell_command;
+mod socket_file;
 mod stats;
 mod weak;
 

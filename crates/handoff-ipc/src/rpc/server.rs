@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -21,7 +20,7 @@ use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
 use crate::object::Binder;
 use crate::servicemanager::SocketAccess;
-use crate::{Error, Result, shm};
+use crate::{Error, Result, shm, socket_file};
 
 /// Connections of one session for calls, unless the server says otherwise.
 const DEFAULT_THREADS: usize = 16;
@@ -90,7 +89,7 @@ impl RpcServerBuilder {
             .map_err(|error| Error::io(format!("cannot listen at {address}"), error))?;
         if let RpcAddress::Path(path) = &address {
             let mode = if self.access == SocketAccess::Owner { 0o600 } else { 0o666 };
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+            socket_file::set_mode(path, mode)
                 .map_err(|error| Error::io(format!("cannot set who may connect to {address}"), error))?;
         }
         let shared = Arc::new(ServerState {

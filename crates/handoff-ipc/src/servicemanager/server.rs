@@ -1,10 +1,10 @@
 //! A manager at a socket.
 
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, Permissions};
+use std::fs::DirBuilder;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::process::ProcessObject;
 use super::service::Manager;
 use crate::engine::Engine;
 use crate::shm::ShmEngine;
-use crate::{Error, Result};
+use crate::{Error, Result, socket_file};
 
 /// Who may connect to a manager's socket at all, by the file's permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +57,7 @@ impl Manager {
         let engine = ShmEngine::new(socket)?;
         engine.become_context_manager(self.binder())?;
         let what = || format!("cannot set who may connect to {}", socket.display());
-        std::fs::set_permissions(socket, Permissions::from_mode(mode))
-            .map_err(|error| Error::io(what(), error))?;
+        socket_file::set_mode(socket, mode).map_err(|error| Error::io(what(), error))?;
         let own = SocketFile::at(socket).map_err(|error| Error::io(what(), error))?;
         self.begin(Arc::new(engine), socket.to_owned(), Some(own))
     }
