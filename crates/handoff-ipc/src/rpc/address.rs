@@ -119,10 +119,7 @@ impl RpcAddress {
         if let Err(error) = bind(&listener, &address) {
             let RpcAddress::Path(path) = self else { return Err(failed(error.into())) };
             let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-            if error != rustix::io::Errno::ADDRINUSE
-                || !is_socket
-                || connect(new_socket()?, &address) != Err(rustix::io::Errno::CONNREFUSED)
-            {
+            if error != rustix::io::Errno::ADDRINUSE || !is_socket || !is_dead(&address)? {
                 return Err(failed(error.into()));
             }
             std::fs::remove_file(path).map_err(failed)?;
@@ -143,6 +140,15 @@ impl RpcAddress {
             other => other.clone(),
         }
     }
+}
+
+/// Whether nobody listens at a socket file. One whose queue is full is there, and may be full for ever.
+fn is_dead(address: &SocketAddrUnix) -> Result<bool> {
+    let probe = new_socket()?;
+    let soon = Some(Duration::from_millis(1));
+    sockopt::set_socket_timeout(&probe, sockopt::Timeout::Send, soon)
+        .map_err(|error| Error::io("cannot limit how long connecting takes", error))?;
+    Ok(connect(probe, address) == Err(rustix::io::Errno::CONNREFUSED))
 }
 
 fn new_socket() -> Result<OwnedFd> {
@@ -222,6 +228,32 @@ mod tests {
         let again = RpcAddress::Path(path.clone()).listen().unwrap();
         assert!(RpcAddress::Path(path.clone()).listen().is_err(), "somebody listens there");
         drop(again);
+    }
+
+    #[test]
+    fn a_server_whose_queue_is_full_is_not_waited_for_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rpc.sock");
+        let address = SocketAddrUnix::new(&path).unwrap();
+        let listener = new_socket().unwrap();
+        bind(&listener, &address).unwrap();
+        listen(&listener, 0).unwrap();
+        // Nobody accepts them.
+        let mut waiting = Vec::new();
+        loop {
+            let socket = new_socket().unwrap();
+            rustix::io::ioctl_fionbio(&socket, true).unwrap();
+            if connect(&socket, &address).is_err() {
+                break;
+            }
+            waiting.push(socket);
+        }
+        let (send, outcome) = std::sync::mpsc::channel();
+        std::thread::spawn(move || send.send(RpcAddress::Path(path).listen()));
+        let outcome = outcome.recv_timeout(Duration::from_secs(60)).expect("it is not waited for");
+        assert!(outcome.unwrap_err().to_string().contains("cannot listen"));
+        assert!(folder.path().join("rpc.sock").exists());
+        drop((waiting, listener));
     }
 
     #[test]

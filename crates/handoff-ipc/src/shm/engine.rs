@@ -135,11 +135,11 @@ impl Engine for ShmEngine {
         let listener = new_socket()?;
         if let Err(error) = bind(&listener, &address) {
             // A socket file that nobody listens at is left of one that was killed.
-            let probe = new_socket()?;
-            let taken = connect(&probe, &address).is_ok();
             // A file or a link that somebody named by mistake is not ours to remove.
             let is_socket =
                 std::fs::symlink_metadata(&self.manager).is_ok_and(|found| found.file_type().is_socket());
+            // One whose queue is full takes no connection either, and is there.
+            let taken = is_socket && connect(new_socket()?, &address) != Err(rustix::io::Errno::CONNREFUSED);
             if error != rustix::io::Errno::ADDRINUSE || taken || !is_socket {
                 let what = if taken {
                     format!("another service manager serves at {}", self.manager.display())
@@ -188,5 +188,33 @@ impl Engine for ShmEngine {
 impl Drop for ShmEngine {
     fn drop(&mut self) {
         self.core.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manager_whose_queue_is_full_is_not_taken_for_a_dead_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let address = SocketAddrUnix::new(&path).unwrap();
+        let listener = new_socket().unwrap();
+        bind(&listener, &address).unwrap();
+        listen(&listener, 0).unwrap();
+        // Nobody accepts them.
+        let mut waiting = Vec::new();
+        while let Some(socket) =
+            Some(new_socket().unwrap()).filter(|socket| connect(socket, &address).is_ok())
+        {
+            waiting.push(socket);
+        }
+        let engine = ShmEngine::new(&path).unwrap();
+        let nothing = Binder::new(crate::ParcelService::new("test.INothing", |_, _| Ok(None)));
+        let error = engine.become_context_manager(nothing.clone()).unwrap_err().to_string();
+        assert!(error.contains("another service manager"), "{error}");
+        drop((waiting, listener));
+        engine.become_context_manager(nothing).unwrap();
     }
 }
