@@ -378,7 +378,7 @@ impl<'a> Daemon<'a> {
             }
             for asked in server.requests() {
                 self.log.speaks_for(Some(asked.uid));
-                let said = self.obey(&asked.request);
+                let said = asked.check_process().and_then(|()| self.obey(&asked.request));
                 asked.answer(said);
             }
             self.log.speaks_for(None);

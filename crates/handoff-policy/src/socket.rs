@@ -11,7 +11,8 @@
 
 use super::permits::{Permit, Permits, RateLimit, is_trusted};
 use super::request::Request;
-use handoff_placement::PromptClose;
+use handoff_placement::process::ProcessKey;
+use handoff_placement::{Error, PromptClose};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -49,11 +50,21 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct PendingRequest {
     pub(super) request: Request,
+    /// The process that it speaks for, as it was found when the asker was looked at.
+    about: Option<ProcessKey>,
     pub(super) uid: u32,
     answer: SyncSender<Result<String, String>>,
 }
 
 impl PendingRequest {
+    /// An error if the process that it speaks for has ended: another one may have its number now.
+    pub(super) fn check_process(&self) -> Result<(), String> {
+        match self.about.filter(|about| !about.is_alive()) {
+            Some(about) => Err(Error::NoSuchThread(about.pid).to_string()),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn answer(self, said: Result<String, String>) {
         // The thread that asked may have ended; it has nobody to tell then.
         let _ = self.answer.try_send(said);
@@ -151,12 +162,12 @@ impl Door {
     fn converse(&self, stream: &UnixStream, permit: &Permit) {
         let Some(said) = hear(stream) else { return };
         let request = said.and_then(|line| Request::parse(&line));
-        match request.and_then(|request| may_ask(permit.uid, &request).map(|()| request)) {
-            Ok(request) => {
+        match request.and_then(|request| may_ask(permit.uid, &request).map(|about| (request, about))) {
+            Ok((request, about)) => {
                 thread::sleep(permit.wait());
                 let (back, said) = sync_channel(1);
                 // There is room for each permit; without a receiver the daemon has ended.
-                if self.desk.send(PendingRequest { request, uid: permit.uid, answer: back }).is_err() {
+                if self.desk.send(PendingRequest { request, about, uid: permit.uid, answer: back }).is_err() {
                     return;
                 }
                 let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
@@ -240,18 +251,40 @@ fn left(until: Instant) -> Option<Duration> {
     until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
 }
 
-fn may_ask(uid: u32, request: &Request) -> Result<(), String> {
-    let Some(pid) = request.pid().filter(|_| !is_trusted(uid)) else { return Ok(()) };
+/// Gives the process that is spoken for. Who asks often waits for his turn: until then the process may have ended, and
+/// another user's have its number.
+fn may_ask(uid: u32, request: &Request) -> Result<Option<ProcessKey>, String> {
+    let Some(pid) = request.pid() else { return Ok(None) };
+    let about = ProcessKey::of(pid).map_err(|error| error.to_string())?;
     let owner = fs::metadata(Path::new("/proc").join(pid.to_string())).map(|process| process.uid());
-    match owner {
-        Ok(owner) if owner == uid => Ok(()),
-        _ => Err(format!("user {uid} may not speak for process {pid}")),
+    // Last: if it lives now, it was no other that was looked at.
+    let is_its = owner.is_ok_and(|owner| owner == uid) && about.is_alive();
+    if is_its || is_trusted(uid) {
+        return Ok(Some(about));
     }
+    Err(format!("user {uid} may not speak for process {pid}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use handoff_placement::Tid;
+    use rustix::process::geteuid;
+
+    #[test]
+    fn a_request_is_about_the_process_that_its_asker_had_and_no_later_one() {
+        let own = ProcessKey::of(Tid::new(std::process::id() as i32).unwrap()).unwrap();
+        let request = Request::Foreground { pid: own.pid, on: true };
+        let user = geteuid().as_raw();
+        assert_eq!(may_ask(user, &request), Ok(Some(own)));
+        assert!(may_ask(user.wrapping_add(1000), &request).is_err() || is_trusted(user.wrapping_add(1000)));
+        let (answer, _said) = sync_channel(1);
+        let mut asked = PendingRequest { request, about: Some(own), uid: user, answer };
+        assert_eq!(asked.check_process(), Ok(()));
+        // Its number is another process's now.
+        asked.about = Some(ProcessKey { start: own.start.wrapping_sub(1), ..own });
+        assert!(asked.check_process().is_err());
+    }
 
     #[test]
     fn long_and_broken_lines_are_answered_and_dropped() {
