@@ -173,8 +173,10 @@ impl CallBuilder<'_> {
         self
     }
 
-    /// What the call and its reply carry is secret: on the `binder` engine, the kernel and this process clear their
-    /// buffers when they are freed.
+    /// What the call and its reply carry is secret, and overwritten as soon as the call is over: on the `binder` engine by
+    /// the kernel and by this process, in their buffers; on `shm` in the shared memory, by this process for a call that it
+    /// waits for, and by the service otherwise, which also overwrites its own copy of a small request. A call that was given
+    /// up is overwritten before its memory carries another one. On the `local` and `rpc` engines it changes nothing.
     #[inline]
     pub fn clear_buffers(mut self) -> Self {
         self.call.clear_buffers = true;

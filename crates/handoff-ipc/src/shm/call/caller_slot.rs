@@ -34,6 +34,8 @@ pub(crate) struct CallerSlot {
     // Open as long as the peer lives. In it: the thread that holds the slot, during a call.
     gate: Gate,
     abandoned: AtomicBool,
+    // Bytes of its arguments, if they and the reply are to be overwritten.
+    secret: AtomicU32,
     // A thread gives the memory of its arguments back; nobody else takes the slot meanwhile.
     frees: AtomicBool,
     // Invariant: set to `None` under `memory`, after the gate was closed, when nobody is inside: by
@@ -60,11 +62,12 @@ impl CallerSlot {
     fn new(slots: &CallerSlots, id: u32, class: u64, slot: Slot, charge: Charge) -> Self {
         CallerSlot {
             id,
+            user: slots.user,
             class,
             home: Arc::downgrade(&slots.free),
-            user: slots.user,
             gate: Gate::default(),
             abandoned: AtomicBool::new(false),
+            secret: AtomicU32::new(0),
             frees: AtomicBool::new(false),
             slot: UnsafeCell::new(Some(slot)),
             memory: Mutex::new((Some(charge), None)),
@@ -107,6 +110,13 @@ impl CallerSlot {
         lock(&self.memory).1 = charge;
     }
 
+    /// What a call that was given up carried is secret: it is overwritten once the callee is done with it, before the
+    /// slot carries another one. By the thread that is in the slot.
+    #[cold]
+    pub(crate) fn clear_later(&self, sent: u32) {
+        self.secret.store(sent.max(1), Ordering::Release);
+    }
+
     /// True if it can carry a call. Where a late reply came to one that was given up, `discard` gives back what it
     /// brought.
     #[inline]
@@ -132,7 +142,8 @@ impl CallerSlot {
             return false;
         }
         discard(slot);
-        if lock(&self.memory).1.is_none() {
+        let secret = self.secret.swap(0, Ordering::AcqRel);
+        if secret == 0 && lock(&self.memory).1.is_none() {
             self.abandoned.store(false, Ordering::Release);
             return true;
         }
@@ -140,10 +151,17 @@ impl CallerSlot {
         drop(claimed);
         let slot = Arc::clone(self);
         let free = move || {
+            let charge = lock(&slot.memory).1.take();
             if let Ok(mut claimed) = slot.claim() {
-                claimed.parts().0.free_payload(Area::A);
+                let memory = claimed.parts().0;
+                if secret > 0 {
+                    memory.clear_call(secret);
+                }
+                if charge.is_some() {
+                    memory.free_payload(Area::A);
+                }
             }
-            lock(&slot.memory).1 = None;
+            drop(charge);
             slot.abandoned.store(false, Ordering::Release);
             slot.frees.store(false, Ordering::Release);
             settled();
@@ -182,7 +200,15 @@ impl CallerSlot {
                     word::kill(slot.word());
                     futex::wake(slot.word());
                 }
+                None
             }
+        }
+    }
+
+    /// Ends it, as the peer is gone.
+    pub(crate) fn end(&self) {
+        if let Some(memory) = self.on_peer_death() {
+            drop_later(self.user, memory);
         }
     }
 
@@ -200,19 +226,11 @@ impl CallerSlot {
             (error, _) => error,
         }
     }
-                None
 
     #[cold]
     fn clean_up(&self) {
         let memory = self.take_memory(&mut lock(&self.memory));
         drop_later(self.user, memory);
-    /// Ends it, as the peer is gone.
-    pub(crate) fn end(&self) {
-        if let Some(memory) = self.on_peer_death() {
-            drop_later(self.user, memory);
-        }
-    }
-
     }
 
     /// Under `memory`, by the one that the invariant of `slot` names.
@@ -243,6 +261,8 @@ impl CallerSlot {
 
 /// The slots that this process opened on one link.
 pub(crate) struct CallerSlots {
+    // The peer's.
+    user: u32,
     // Callers look for the best way to wait.
     follow: bool,
     all: Mutex<Vec<Arc<CallerSlot>>>,
@@ -261,8 +281,6 @@ impl CallerSlots {
         let at = free.iter().position(fits)?;
         Some(free.swap_remove(at))
     }
-    // The peer's.
-    user: u32,
 
     /// One more, which the peer does not know yet.
     ///

@@ -200,8 +200,13 @@ pub(crate) fn transact(
     let mut claimed = shared.claim().map_err(|error| shared.why_dead(error))?;
     let (slot, strategies) = claimed.parts();
 
-    let request =
-        Request { code: call.code, node: remote.node, caller: (priority, tid), deadline: call.deadline };
+    let request = Request {
+        code: call.code,
+        node: remote.node,
+        caller: (priority, tid),
+        deadline: call.deadline,
+        secret: call.clear_buffers,
+    };
     let began = (outer.is_none() && strategies.wants_time(call.code)).then(Instant::now);
     let (mut mode, mut class, mut sent) = (Mode::Block, 0, 0);
     let waits = |len| {
@@ -248,7 +253,12 @@ pub(crate) fn transact(
         (WakeAction::Notify, None) => waiting.ring()?,
     };
     pass(Point::Woken);
-    let slept = waiting.for_reply(mode).map_err(|error| shared.why_dead(error))?;
+    let slept = waiting.for_reply(mode).map_err(|error| {
+        if call.clear_buffers {
+            shared.clear_later(sent);
+        }
+        shared.why_dead(error)
+    })?;
     pass(Point::Returned);
     if mode != Mode::Block {
         strategy.found_asleep(posted == WakeAction::Wake);
@@ -256,6 +266,9 @@ pub(crate) fn transact(
     shared.count(slept, mode == Mode::Beside);
     let reply = slot.read_reply();
     let taken = take_reply(link, shared, slot, reply, call.code, deadline, read);
+    if call.clear_buffers {
+        slot.clear_call(sent);
+    }
     if outer.is_none() {
         let took = began.map(|began| began.elapsed().as_nanos() as u64);
         strategies.note(call.code, class, reply.1, took);

@@ -21,7 +21,10 @@ impl Service for Scribbler {
     fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
         let code = transaction.code();
         let Transaction { data, reply, .. } = transaction;
-        if code == 3 {
+        if code == 4 {
+            await_that("the caller is back", || self.goes_on.load(Ordering::Acquire));
+        }
+        if code >= 3 {
             return reply.write_shared(data.read_bytes()?);
         }
         if code == 2 {
@@ -115,4 +118,58 @@ fn the_memory_of_a_large_reply_goes_once_it_was_read_and_the_slot_is_idle() {
     echo(&mut || ());
     await_that("the memory is given back", || pages() == 0);
     echo(&mut || ());
+}
+
+/// Where `SECRET` stands in the first slot of a link: in which areas.
+fn secrets(pair: &Pair) -> usize {
+    let slot = pair.link().caller_slots.first().unwrap();
+    let mut claimed = slot.claim().unwrap();
+    let has_it = |area| {
+        let all = claimed.parts().0.payload(area, Meta(0), super::super::slot::MAX_PAYLOAD as u32);
+        all.unwrap().to_vec().windows(SECRET.len()).any(|part| part == SECRET)
+    };
+    [Area::A, Area::B].into_iter().map(has_it).filter(|has| *has).count()
+}
+
+const SECRET: &[u8] = b"nobody else is to see this";
+
+/// A secret at both ends of so many bytes.
+fn secret(len: usize) -> Vec<u8> {
+    let mut bytes = vec![7; len];
+    bytes[..SECRET.len()].copy_from_slice(SECRET);
+    bytes[len - SECRET.len()..].copy_from_slice(SECRET);
+    bytes
+}
+
+#[test]
+fn what_is_secret_does_not_stay_in_the_slot() {
+    for len in [64, 900, 5000, 1 << 20] {
+        let pair = Pair::serve(Scribbler::default());
+        let (bytes, echo) = (secret(len), pair.object.transaction(3));
+        let answer: Vec<u8> = echo.call(|w| w.write_bytes(&bytes), |r| Ok(r.read_bytes()?.to_vec())).unwrap();
+        assert!(answer == bytes && secrets(&pair) > 0, "{len}: what is no secret stays");
+        let echo = pair.object.transaction(3).clear_buffers();
+        let answer: Vec<u8> = echo.call(|w| w.write_bytes(&bytes), |r| Ok(r.read_bytes()?.to_vec())).unwrap();
+        assert!(answer == bytes && secrets(&pair) == 0, "{len}");
+    }
+}
+
+#[test]
+fn a_secret_of_a_call_that_was_given_up_goes_when_the_callee_is_done() {
+    for len in [64, 900, 5000, 1 << 20] {
+        let scribbler = Scribbler::default();
+        let goes_on = Arc::clone(&scribbler.goes_on);
+        let pair = Pair::serve(scribbler);
+        let late = pair.object.transaction(4).clear_buffers().deadline(Duration::from_millis(20));
+        let error = late.call(|w| w.write_bytes(&secret(len)), |_| Ok(())).unwrap_err();
+        assert!(matches!(error, Error::DeadlineExpired(_)), "{error}");
+        assert!(secrets(&pair) > 0, "the callee may be reading it");
+        goes_on.store(true, Ordering::Release);
+        await_that("the secret is gone", || {
+            // A thread that wants a slot looks at it.
+            let call = || pair.object.transaction(1).call(|_| Ok(()), |_| Ok(()));
+            std::thread::scope(|scope| scope.spawn(call).join()).unwrap().unwrap();
+            secrets(&pair) == 0
+        });
+    }
 }

@@ -54,6 +54,7 @@ struct AsyncRequest {
     slot: Option<(Arc<CallerSlot>, OwnedSemaphorePermit)>,
     // A request with so many bytes of arguments stands in the slot, and its reply was not taken.
     posted: Option<u32>,
+    secret: bool,
 }
 
 /// When a call is given up, and how long that is after it began.
@@ -100,6 +101,7 @@ pub(crate) async fn transact<R: Send + 'static>(
     let deadline = call.deadline.map(|wait| (Instant::now() + wait, wait));
     let code = call.code;
     let mut outgoing = within(deadline, AsyncRequest::open(link)).await?;
+    outgoing.secret = call.clear_buffers;
     let arguments = outgoing.write(write)?;
     match objects::asked(&outgoing.link, &arguments.objects) {
         None => outgoing.post(node, code, deadline, arguments)?,
@@ -136,7 +138,7 @@ impl AsyncRequest {
             Some(shared) => shared,
             None => client::open(&link, CLASS)?,
         };
-        Ok(AsyncRequest { link, slot: Some((shared, turn)), posted: None })
+        Ok(AsyncRequest { link, slot: Some((shared, turn)), posted: None, secret: false })
     }
 
     fn shared(&self) -> Result<Arc<CallerSlot>> {
@@ -158,7 +160,7 @@ impl AsyncRequest {
         let mut claimed = shared.claim()?;
         let slot = claimed.parts().0;
         let left = deadline.map(|(end, _)| end.saturating_duration_since(Instant::now()));
-        let request = Request { code, node, caller: client::me(), deadline: left };
+        let request = Request { code, node, caller: client::me(), deadline: left, secret: self.secret };
         let mut sent = 0;
         let waits = |len| {
             sent = len;
@@ -219,14 +221,19 @@ impl AsyncRequest {
         let deadline = deadline.map(|(end, wait)| (end.into_std(), wait));
         let shared = self.shared()?;
         let mut claimed = shared.claim()?;
-        self.posted = None;
+        let sent = self.posted.take().unwrap_or(0);
         shared.count(true, false);
         let (mut read, mut result) = (Some(read), None);
         let mut read = |from: &mut Reader<'_>| {
             result = read.take().map(|read| read(from)).transpose()?;
             Ok(())
         };
-        client::take_reply(&self.link, &shared, claimed.parts().0, header, code, deadline, &mut read)?;
+        let taken =
+            client::take_reply(&self.link, &shared, claimed.parts().0, header, code, deadline, &mut read);
+        if self.secret {
+            claimed.parts().0.clear_call(sent);
+        }
+        taken?;
         result.ok_or_else(|| Error::Protocol("a reply was never read".into()))
     }
 }
@@ -246,6 +253,9 @@ impl Drop for AsyncRequest {
             let mut calls = lock(calls);
             if word::abandon_away(slot.word()) == Reply::Pending {
                 shared.keep_arguments(client::charge_arguments(&self.link, sent));
+                if self.secret {
+                    shared.clear_later(sent);
+                }
                 drop(claimed);
                 let before = calls.by_slot.insert(shared.id(), Fate::GivenUp(shared, turn));
                 drop(calls);
@@ -254,6 +264,9 @@ impl Drop for AsyncRequest {
             }
             drop(calls);
             client::discard_reply(&self.link, shared.id(), slot);
+            if self.secret {
+                slot.clear_call(sent);
+            }
         }
         drop(claimed);
         let mut calls = lock(calls);

@@ -23,6 +23,7 @@ pub(super) struct Request {
     pub(super) caller: (u32, u32),
     /// How long it may take.
     pub(super) deadline: Option<Duration>,
+    pub(super) secret: bool,
 }
 
 impl Request {
@@ -64,6 +65,9 @@ impl Request {
         if let Some(left) = self.deadline {
             slot.set_deadline(place::monotonic_ns().saturating_add(left.as_nanos() as u64));
             flags |= Meta::DEADLINE;
+        }
+        if self.secret {
+            flags |= Meta::SECRET;
         }
         flags |= waits(arguments.written.len);
         let meta = Meta::new(flags, current_cpu());

@@ -298,6 +298,9 @@ impl ServerSlot {
             self.slot.free_payload(Area::A);
         }
         self.put_reply(link, area, || called.and_then(|node| node.context()), written, objects, outcome);
+        if header.meta.has(Meta::SECRET) {
+            scratch.clear();
+        }
     }
 
     /// Completes a reply, which the exchange of the word then hands over. `context` gives that of the service,
@@ -530,6 +533,14 @@ impl Scratch {
     #[inline]
     fn new() -> Self {
         Scratch([std::mem::MaybeUninit::uninit(); COPY])
+    }
+
+    /// After its copy was read.
+    #[cold]
+    fn clear(&mut self) {
+        self.0.fill(std::mem::MaybeUninit::zeroed());
+        // Else nothing needs to be written: nobody reads it any longer.
+        std::hint::black_box(&self.0);
     }
 
     #[inline]

@@ -92,6 +92,8 @@ impl Meta {
 
     /// Both sides are bound to one CPU: whoever looks must yield.
     pub(crate) const YIELD: u32 = 32;
+    /// What the request says is secret: no copy of it is to be left. Servers of before pass over it.
+    pub(crate) const SECRET: u32 = 64;
 
     pub(crate) fn new(flags: u32, cpu: u16) -> Self {
         Meta(flags & 0xffff | u32::from(cpu) << 16)
@@ -339,6 +341,25 @@ impl Slot {
             unsafe { libc::mincore(self.region.start().add(AREA_B).cast(), len, pages.as_mut_ptr().cast()) };
         assert_eq!(found, 0);
         pages.iter().filter(|page| **page & 1 != 0).count()
+    }
+
+    /// Overwrites what a payload of so many bytes may have touched, wherever in the area it began.
+    pub(crate) fn clear(&self, area: Area, len: u32) {
+        let end = (area.page() + len as usize).min(area.table());
+        // SAFETY: inside the mapping. What a peer reads or writes there meanwhile is its own affair.
+        unsafe { self.region.start().add(area.start()).write_bytes(0, end - area.start()) };
+    }
+
+    /// Overwrites the arguments of a call, of so many bytes, and the reply that stands in the slot.
+    #[cold]
+    pub(crate) fn clear_call(&self, sent: u32) {
+        let (_, len, meta) = self.read_reply();
+        if meta.has(Meta::AREA_B) {
+            self.clear(Area::B, len);
+            self.clear(Area::A, sent);
+        } else {
+            self.clear(Area::A, sent.max(len));
+        }
     }
 
     /// What the attending thread tells its caller: its priority, and its only CPU or `NO_CPU`.

@@ -14,7 +14,7 @@ use handoff_sync::wait_strategy::{self, SPIN_LIMIT};
 
 use super::backlog::Admission;
 use super::ends::{DrainState, INBOX, Receiver};
-use super::ring::{DATA, Record, RingItem};
+use super::ring::{DATA, Record, RingItem, SECRET};
 use crate::call::Call;
 use crate::disposal::PeerFd;
 use crate::engine_kind::EngineKind;
@@ -180,8 +180,19 @@ impl Attendance for RingReader<'_> {
 struct ReceivedCall {
     record: Record,
     payload: Vec<u8>,
+    secret: bool,
     entries: Vec<Entry>,
     fds: VecDeque<PeerFd>,
+}
+
+impl Drop for ReceivedCall {
+    fn drop(&mut self) {
+        if self.secret {
+            self.payload.fill(0);
+            // Else nothing needs to be written: nobody reads it any longer.
+            std::hint::black_box(&self.payload);
+        }
+    }
 }
 
 impl Receiver {
@@ -240,28 +251,28 @@ impl Receiver {
     /// A thread is wanted. One that is on its way is enough: a peer may ring without end while all threads of its share
     /// are at work, and each that is sent for waits in memory.
     pub(crate) fn rung(self: &Arc<Self>, link: &Arc<Link>) {
+        if self.coming.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let (user, receiver, link) = (link.peer().uid, Arc::clone(self), Arc::clone(link));
         pool::submit(user, None, Box::new(move |worker| receiver.attend(&link, worker)));
     }
 
     /// Takes out what there is, waits a while for more, serves.
     fn attend(self: &Arc<Self>, link: &Arc<Link>, worker: &Arc<Worker>) {
+        // Before the first look. An exchange, so that it sees what every ring before it was for.
+        self.coming.swap(false, Ordering::AcqRel);
         let mut here = RingReader {
             receiver: self,
             link,
             worker,
             drained: None,
-        if self.coming.swap(true, Ordering::AcqRel) {
-            return;
-        }
             attached: None,
             to_run: Vec::new(),
             broken: false,
             stood_back: false,
             bound: None,
         };
-        // Before the first look. An exchange, so that it sees what every ring before it was for.
-        self.coming.swap(false, Ordering::AcqRel);
         stay::attend(self.ring.bell(), &mut here);
     }
 
@@ -349,9 +360,14 @@ impl Receiver {
     fn take(&self, link: &Arc<Link>, at: u32, end: u32) -> Result<Result<ReceivedCall, u32>> {
         match self.ring.read(at, end)? {
             RingItem::Filler(size) => Ok(Err(size)),
-            RingItem::Call { record, payload, entries } => {
+            RingItem::Call { mut record, payload, entries } => {
+                let secret = record.cpu & SECRET != 0;
+                record.cpu &= !SECRET;
+                if secret {
+                    self.ring.clear_payload(at, payload.len());
+                }
                 let fds = link.take_fds(INBOX, false, objects::fds_of(&entries), None)?;
-                Ok(Ok(ReceivedCall { record, payload, entries, fds }))
+                Ok(Ok(ReceivedCall { record, payload, secret, entries, fds }))
             }
         }
     }

@@ -73,3 +73,22 @@ fn a_bell_that_never_rests_is_found_out() {
     }
     panic!("a thread that never sleeps");
 }
+
+#[test]
+fn what_is_secret_does_not_stay_in_the_ring() {
+    const SECRET: &[u8] = b"nobody else is to see this";
+    let count = Arc::new(AtomicU64::new(0));
+    let pair = Pair::serve(Count(Arc::clone(&count)));
+    let in_the_ring = |at: u32| {
+        let sender = lock(&pair.link().oneway_out);
+        let bytes = sender.as_ref().unwrap().ring.payload(at, 64);
+        bytes.windows(SECRET.len()).any(|part| part == SECRET)
+    };
+    let call = || pair.object.transaction(1);
+    for (call, at, stays) in [(call(), 0, true), (call().clear_buffers(), 64, false), (call(), 128, true)] {
+        let before = count.load(Ordering::Relaxed);
+        call.oneway(|w| w.write_bytes(SECRET)).unwrap();
+        await_that("the call is served", || count.load(Ordering::Relaxed) > before);
+        assert_eq!(in_the_ring(at), stays);
+    }
+}

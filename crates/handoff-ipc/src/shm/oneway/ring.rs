@@ -43,9 +43,13 @@ pub(crate) struct Record {
     pub(crate) objects: u32,
     /// Bytes from this record to the next; a record with `SKIP` as its code only fills up the end.
     pub(crate) size: u32,
-    /// Where the sender ran: a receiver beside it does not spin.
+    /// Where the sender ran: a receiver beside it does not spin. With [`SECRET`] for one whose payload is not to be left
+    /// anywhere; receivers of before take it for a CPU that nobody is on.
     pub(crate) cpu: u32,
 }
+
+/// See [`Record::cpu`].
+pub(crate) const SECRET: u32 = 1 << 31;
 
 const SKIP: u32 = u32::MAX;
 /// Bytes of a record's head.
@@ -166,6 +170,13 @@ impl Ring {
         let len = len.min(Self::until_end(at).saturating_sub(RECORD));
         // SAFETY: behind the head and before the end of the memory, which lives as long as `self`.
         unsafe { SharedBytes::new(self.at(at).wrapping_add(RECORD), len) }.to_vec()
+    }
+
+    /// Overwrites the payload of a record that was copied out.
+    pub(crate) fn clear_payload(&self, at: u32, len: usize) {
+        let len = len.min(Self::until_end(at).saturating_sub(RECORD));
+        // SAFETY: behind the head and before the end of the memory, and not given back to the sender yet.
+        unsafe { self.at(at).wrapping_add(RECORD).write_bytes(0, len) };
     }
 
     /// Puts objects behind the payload of `len` bytes of the record at `at`.

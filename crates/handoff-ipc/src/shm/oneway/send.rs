@@ -9,7 +9,7 @@ use handoff_sync::bell;
 use handoff_sync::futex::{self, WakeAction};
 
 use super::ends::{INBOX, Sender};
-use super::ring::{DATA, RECORD, Record, Ring, size_of_record};
+use super::ring::{DATA, RECORD, Record, Ring, SECRET, size_of_record};
 use crate::call::OutCall;
 use crate::locked::lock;
 use crate::object::WriteFn;
@@ -129,8 +129,8 @@ impl Sender {
         }
         let (priority, _) = client::me();
         let (len, objects) = (len as u32, entries.len() as u32);
-        let record =
-            Record { len, code: call.code, node, priority, objects, size, cpu: current_cpu().into() };
+        let cpu = u32::from(current_cpu()) | if call.clear_buffers { SECRET } else { 0 };
+        let record = Record { len, code: call.code, node, priority, objects, size, cpu };
         // SAFETY: as above.
         unsafe { self.ring.put(self.written, record) };
         self.written = self.written.wrapping_add(size);
