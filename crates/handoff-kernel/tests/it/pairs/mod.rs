@@ -4,6 +4,9 @@
 //! added lines as a hunk of the newer line's diff, the people who maintain the older line have shown where that hunk
 //! belongs there. A hunk counts only if all of its changes are found so, each of them once.
 
+#[allow(dead_code, reason = "the example `pairs` reads diffs, no repository")]
+pub(crate) mod picks;
+pub(crate) mod tally;
 pub(crate) mod tools;
 
 use std::collections::BTreeMap;
@@ -28,6 +31,8 @@ pub(crate) struct Pair {
     pub(crate) before: Vec<u8>,
     /// The file as it should be.
     pub(crate) after: Vec<u8>,
+    /// The file that the hunk was made for, where it is at hand.
+    pub(crate) base: Option<Rc<[u8]>>,
 }
 
 /// Lines that are changed together: where, what goes, and what comes.
@@ -36,33 +41,46 @@ struct Group<'a> {
     at: usize,
     removed: Vec<&'a str>,
     added: Vec<&'a str>,
+    /// The lines of the hunk next to it.
+    above: Option<&'a str>,
+    below: Option<&'a str>,
 }
 
 impl Group<'_> {
     fn same(&self, other: &Group<'_>) -> bool {
         self.removed == other.removed && self.added == other.added
     }
+
+    /// True if a line next to the change is the same, too.
+    fn same_side(&self, other: &Group<'_>) -> bool {
+        let same = |one: Option<&str>, other: Option<&str>| one.is_some() && one == other;
+        same(self.above, other.above) || same(self.below, other.below)
+    }
 }
 
 /// The changes of a hunk, if its first line is line `start` (from 0).
 fn groups(hunk: &Hunk, start: usize) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    let (mut at, mut open) = (start, false);
+    let (mut at, mut open, mut above) = (start, false, None);
     for line in &hunk.lines {
+        let text = line.text.as_str();
         if line.op == Op::Context {
-            (at, open) = (at + 1, false);
+            if let Some(group) = groups.last_mut().filter(|_| open) {
+                group.below = Some(text);
+            }
+            (at, open, above) = (at + 1, false, Some(text));
             continue;
         }
         if !open {
-            groups.push(Group { at, removed: Vec::new(), added: Vec::new() });
+            groups.push(Group { at, removed: Vec::new(), added: Vec::new(), above, below: None });
             open = true;
         }
         let Some(group) = groups.last_mut() else { continue };
         if line.op == Op::Remove {
-            group.removed.push(&line.text);
+            group.removed.push(text);
             at += 1;
         } else {
-            group.added.push(&line.text);
+            group.added.push(text);
         }
     }
     groups
@@ -132,6 +150,7 @@ pub(crate) fn pairs(
                 whole: (Rc::clone(&whole), number),
                 before: before.clone(),
                 after,
+                base: None,
             });
         }
     }
@@ -144,9 +163,14 @@ fn found<'a, 'b>(hunk: &Hunk, all: &[Group<'_>], there: &'a [Group<'b>]) -> Opti
     for group in groups(hunk, hunk.old_start.saturating_sub(1)) {
         let ours: Vec<&Group<'_>> = all.iter().filter(|other| other.same(&group)).collect();
         let theirs: Vec<&Group<'_>> = there.iter().filter(|other| other.same(&group)).collect();
-        // The same change several times: they are told apart by their order, if both lines have all of them.
+        // The same change several times: they are told apart by their order, if both lines have all of them, each
+        // beside the same line.
         let number = ours.iter().position(|other| other.at == group.at)?;
-        if ours.len() != theirs.len() || edits.last().is_some_and(|last| last.at >= theirs[number].at) {
+        let is_other = ours.len() > 1 && !theirs.get(number).is_some_and(|other| other.same_side(&group));
+        if is_other
+            || ours.len() != theirs.len()
+            || edits.last().is_some_and(|last| last.at >= theirs[number].at)
+        {
             return None;
         }
         edits.push(theirs[number]);

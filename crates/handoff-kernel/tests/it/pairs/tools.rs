@@ -1,7 +1,7 @@
 //! What each tool makes of a hunk.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use handoff_kernel::patch::{Limits, parse};
@@ -35,8 +35,9 @@ impl Verdict {
 type Tool = (&'static str, fn(&Pair, &Path) -> Option<Verdict>);
 
 /// The other tools.
-pub(crate) const OTHERS: [Tool; 4] = [
+pub(crate) const OTHERS: [Tool; 5] = [
     ("git apply", git_apply),
+    ("git merge-file", git_merge),
     ("patch -F2", |pair, folder| patch(pair, folder, "-F2")),
     ("patch -F3", |pair, folder| patch(pair, folder, "-F3")),
     ("wiggle", wiggle),
@@ -44,14 +45,25 @@ pub(crate) const OTHERS: [Tool; 4] = [
 
 /// Ports a hunk into the tree at `tree`, which is not written to.
 pub(crate) fn handoff(pair: &Pair, tree: &Path) -> (Verdict, PortReport) {
-    let report = ported(&pair.patch, tree);
+    let report = ported(&pair.patch, tree, None);
     (judged(pair, &report, 0), report)
 }
 
+/// Ports a hunk with the file that it was made for, where that is at hand.
+pub(crate) fn with_base(pair: &Pair, tree: &Path) -> Option<Verdict> {
+    let base = pair.base.as_ref()?;
+    let folder = tempfile::tempdir().ok()?;
+    let file = folder.path().join(&pair.path);
+    fs::create_dir_all(file.parent()?).ok()?;
+    fs::write(file, base).ok()?;
+    let report = ported(&pair.patch, tree, Some(folder.path().to_owned()));
+    Some(judged(pair, &report, 0))
+}
+
 /// Ports a patch of one file into the tree at `tree`, which is not written to.
-pub(crate) fn ported(patch: &[u8], tree: &Path) -> PortReport {
+pub(crate) fn ported(patch: &[u8], tree: &Path, source: Option<PathBuf>) -> PortReport {
     let series = parse(patch, &Limits::default()).expect("a patch of one file");
-    let options = Options { dry_run: true, markers: false, ..Options::default() };
+    let options = Options { dry_run: true, markers: false, source, ..Options::default() };
     port(&series, tree, &options).expect("a tree")
 }
 
@@ -94,6 +106,23 @@ fn git_apply(pair: &Pair, folder: &Path) -> Option<Verdict> {
     lay_out(pair, folder)?;
     let output = run(folder, "git", &["apply", "x.patch"])?;
     Some(Verdict::of(!output.status.success(), is_right(pair, folder), false))
+}
+
+/// The merge of a file that `git apply -3`, `git am -3` and `git cherry-pick` make.
+fn git_merge(pair: &Pair, folder: &Path) -> Option<Verdict> {
+    let base = pair.base.as_ref()?;
+    lay_out(pair, folder)?;
+    let [theirs, was] = ["theirs", "was"].map(|name| folder.join(name));
+    fs::create_dir_all(theirs.join(&pair.path).parent()?).ok()?;
+    fs::write(theirs.join(&pair.path), base).ok()?;
+    fs::write(&was, base).ok()?;
+    let applied = run(&theirs, "git", &["apply", "../x.patch"])?;
+    let (ours, theirs, was) = (folder.join(&pair.path), theirs.join(&pair.path), was);
+    let files = [&ours, &was, &theirs].map(|path| path.to_str());
+    let [Some(ours), Some(was), Some(theirs)] = files else { return None };
+    let output = run(folder, "git", &["merge-file", "-q", ours, was, theirs])?;
+    let gave_up = !applied.status.success() || !output.status.success();
+    Some(Verdict::of(gave_up, is_right(pair, folder), false))
 }
 
 fn patch(pair: &Pair, folder: &Path, fuzz: &str) -> Option<Verdict> {
