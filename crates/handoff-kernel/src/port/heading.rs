@@ -8,8 +8,6 @@ use super::source::Source;
 
 /// GNU diff cuts a heading after 40 characters, git after 80 bytes.
 const CUT: usize = 39;
-/// How far up a heading is looked for.
-const REACH: usize = 20_000;
 
 /// Whether the heading of a hunk that started at line `at` of the file would be `heading`; `None` if the
 /// patch has no headings.
@@ -18,13 +16,35 @@ pub(super) fn agrees(source: &Source, at: usize, heading: &str) -> Option<bool> 
     if heading.is_empty() {
         return None;
     }
-    let same = |line: &String| {
-        let line = line.trim_end();
+    let same = |row: usize| {
+        let line = source.text[row].trim_end();
         line == heading || heading.len() >= CUT && line.starts_with(heading)
     };
-    let above =
-        || source.text[..at.min(source.text.len())].iter().rev().take(REACH).filter(|line| starts(line));
-    Some(above().next().is_some_and(same) || above().find(|line| !is_access_or_label(line)).is_some_and(same))
+    Some(source.headings().above(at).into_iter().flatten().any(same))
+}
+
+/// The lines of a file that are headings: for the first `n` lines, the last one among them by either rule.
+#[derive(Clone, Debug)]
+pub(super) struct Headings(Vec<[Option<u32>; 2]>);
+
+impl Headings {
+    pub(super) fn of(text: &[String]) -> Self {
+        let mut all = vec![[None; 2]];
+        for (row, line) in text.iter().enumerate() {
+            let [mut any, mut no_label] = all[row];
+            if starts(line) {
+                any = u32::try_from(row).ok();
+                no_label = if is_access_or_label(line) { no_label } else { any };
+            }
+            all.push([any, no_label]);
+        }
+        Self(all)
+    }
+
+    /// The rows of the headings that a hunk at line `at` may have.
+    fn above(&self, at: usize) -> [Option<usize>; 2] {
+        self.0[at.min(self.0.len() - 1)].map(|row| row.map(|row| row as usize))
+    }
 }
 
 /// A question about a line.

@@ -24,6 +24,10 @@ const CLOSE: usize = 8;
 
 /// So many twins are named: a file may have thousands.
 const NAMED: usize = 8;
+/// So many twins are told apart by the hunks around them.
+const TWINS: usize = 1000;
+/// So many lines are looked at where a hunk stands word for word at many places.
+const LOOKED_AT: usize = 2_000_000;
 
 /// A hunk with fewer lines of context is certain of its own place only: `git diff -U1` writes two.
 const LITTLE: usize = 3;
@@ -44,7 +48,7 @@ pub(super) fn place(wanted: &Wanted, source: &Source, near: usize) -> Placement 
         }
         return Placement::conflict("the hunk has no context lines by which its place could be found");
     }
-    let exact = occurrences(wanted, source);
+    let exact = occurrences(wanted, source, near);
     let (inside, elsewhere) = choose(wanted, source, &exact);
     let present = already_there(wanted, source, near);
     if let Some(placement) = exact_placement(wanted, source, near, &inside) {
@@ -61,7 +65,7 @@ pub(super) fn place(wanted: &Wanted, source: &Source, near: usize) -> Placement 
 
 /// Places a hunk of which only the lines before the change are looked for.
 pub(super) fn place_unless_present(wanted: &Wanted, source: &Source, near: usize) -> Placement {
-    let (inside, elsewhere) = choose(wanted, source, &occurrences(wanted, source));
+    let (inside, elsewhere) = choose(wanted, source, &occurrences(wanted, source, near));
     exact_placement(wanted, source, near, &inside)
         .unwrap_or_else(|| place_aligned(wanted, source, near, &elsewhere))
 }
@@ -190,14 +194,46 @@ fn gone_from_its_definition(wanted: &Wanted, source: &Source) -> bool {
 }
 
 /// Where the expected lines stand word for word.
-fn occurrences(wanted: &Wanted, source: &Source) -> Vec<usize> {
-    let count = wanted.expected.len();
-    if count > source.text.len() {
+///
+/// Lines that repeat, such as those of a file of zeros, stand at thousands of places: of a long hunk only the nearest
+/// to `near` are looked at.
+fn occurrences(wanted: &Wanted, source: &Source, near: usize) -> Vec<usize> {
+    let expected: Vec<&str> = wanted.expected.iter().map(|line| line.text.as_str()).collect();
+    let mut all = stands_at(&expected, &source.text);
+    let most = (LOOKED_AT / expected.len().max(1)).max(2);
+    if all.len() > most {
+        all.sort_by_key(|at| at.abs_diff(near));
+        all.truncate(most);
+        all.sort_unstable();
+    }
+    all
+}
+
+/// Where `lines` stand in `text`, one below the other: Knuth, Morris and Pratt (1977), by lines.
+pub(super) fn stands_at(lines: &[&str], text: &[String]) -> Vec<usize> {
+    if lines.is_empty() || lines.len() > text.len() {
         return Vec::new();
     }
-    (0..=source.text.len() - count)
-        .filter(|&at| wanted.expected.iter().zip(&source.text[at..]).all(|(line, text)| line.text == *text))
-        .collect()
+    // How many of the first lines the lines up to this one end with.
+    let mut border = vec![0; lines.len()];
+    for index in 1..lines.len() {
+        let mut length = border[index - 1];
+        while length > 0 && lines[index] != lines[length] {
+            length = border[length - 1];
+        }
+        border[index] = length + usize::from(lines[index] == lines[length]);
+    }
+    let (mut found, mut length) = (Vec::new(), 0);
+    for (row, line) in text.iter().enumerate() {
+        while length > 0 && (length == lines.len() || line != lines[length]) {
+            length = border[length - 1];
+        }
+        length += usize::from(line == lines[length]);
+        if length == lines.len() {
+            found.push(row + 1 - length);
+        }
+    }
+    found
 }
 
 fn strictly_compatible(wanted: &Wanted, source: &Source, at: usize) -> bool {
@@ -310,7 +346,9 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
                 Placement::conflict(format!("the same lines stand at lines {places}: choose one"));
             placement.near = Some(at + 1);
             placement.region = Some(region_of_groups(wanted, at));
-            placement.twins = inside.to_vec();
+            if inside.len() <= TWINS {
+                placement.twins = inside.to_vec();
+            }
             Some(placement)
         }
     }
@@ -591,4 +629,21 @@ fn enclosing_of(source: &Source, at: usize) -> Option<Enclosing> {
 
 fn enclosing_name(source: &Source, at: usize) -> Option<String> {
     enclosing_of(source, at).map(|enclosing| enclosing.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_overlap_themselves_are_found_at_each_place() {
+        let at = |lines: &str, text: &str| {
+            let [lines, text] = [lines, text].map(|lines| lines.split(' ').collect::<Vec<_>>());
+            stands_at(&lines, &text.into_iter().map(str::to_owned).collect::<Vec<_>>())
+        };
+        assert_eq!(at("a a", "a a a b a a"), [0, 1, 4]);
+        assert_eq!(at("a b a c", "a b a b a c a b a c"), [2, 6]);
+        assert_eq!(at("a", "b"), [0; 0]);
+        assert_eq!(at("a b", "a"), [0; 0]);
+    }
 }

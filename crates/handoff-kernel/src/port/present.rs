@@ -3,7 +3,7 @@
 use super::align::compatible;
 use super::heading;
 use super::outcome::{Edit, Outcome, Placement};
-use super::place::whole;
+use super::place::{stands_at, whole};
 use super::source::Source;
 use super::wanted::Wanted;
 use super::words::Line;
@@ -20,10 +20,9 @@ pub(super) fn already_there(wanted: &Wanted, source: &Source, near: usize) -> Op
         let last = at + wanted.after.len() == source.text.len();
         !last || wanted.lacks_final_newline.is_none_or(|lacks| lacks == source.no_final_newline)
     };
-    let mut places: Vec<usize> = (0..=source.text.len() - wanted.after.len())
-        .filter(|&at| ends(at))
-        .filter(|&at| wanted.after.iter().zip(&source.text[at..]).all(|(line, text)| line == text))
-        .collect();
+    let after: Vec<&str> = wanted.after.iter().map(String::as_str).collect();
+    let mut places = stands_at(&after, &source.text);
+    places.retain(|&at| ends(at));
     places.sort_by_key(|at| at.abs_diff(near));
     // The first expected line keeps its place in both versions unless it is changed itself.
     let first = wanted.expected.iter().position(|line| !line.line.is_blank())?;

@@ -1,7 +1,9 @@
 //! A source file, ready to be compared: its lines, their words, and what encloses them.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
+use super::heading::Headings;
 use super::scope::{Language, Scopes};
 use super::words::Line;
 use crate::patch::text;
@@ -25,6 +27,8 @@ pub(super) struct Source {
     pub marked: Vec<(usize, usize)>,
     /// The lines of those blocks as they are.
     hidden: HashMap<usize, String>,
+    /// The lines that are headings of hunks.
+    headings: OnceCell<Headings>,
 }
 
 /// Stands for a line inside conflict markers: no patch has such a line, so none is found there.
@@ -86,7 +90,8 @@ impl Source {
         for line in &lines {
             *counts.entry(line.key).or_insert(0) += 1;
         }
-        Self { text, no_final_newline, lines, scopes, language, counts, marked, hidden }
+        let headings = OnceCell::new();
+        Self { text, no_final_newline, lines, scopes, language, counts, marked, hidden, headings }
     }
 
     /// The file's bytes.
@@ -96,6 +101,11 @@ impl Source {
             out.push(b'\n');
         }
         out
+    }
+
+    /// The lines that are headings of hunks.
+    pub(super) fn headings(&self) -> &Headings {
+        self.headings.get_or_init(|| Headings::of(&self.text))
     }
 
     /// How often a line with these words occurs.

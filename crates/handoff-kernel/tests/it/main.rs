@@ -13,6 +13,7 @@ mod port_aside;
 mod port_braces;
 mod port_commit;
 mod port_context;
+mod port_edges;
 mod port_honest;
 mod port_inputs;
 mod port_languages;
