@@ -30,6 +30,7 @@ mod find;
 pub(crate) mod git;
 mod heading;
 mod hunks;
+mod includes;
 mod lacking;
 mod meaning;
 mod merge;

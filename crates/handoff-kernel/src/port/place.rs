@@ -117,9 +117,9 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
     };
     let mut placement = aligned(wanted, source, &alignment);
     if placement.outcome == Outcome::Conflict
-        && let Some(at_end) = ends::at_end(wanted, source)
+        && let Some(found) = ends::at_end(wanted, source).or_else(|| ends::among_headers(wanted, source))
     {
-        return at_end;
+        return found;
     }
     if placement.outcome == Outcome::Conflict
         && let &[at] = elsewhere

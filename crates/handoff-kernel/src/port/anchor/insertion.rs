@@ -1,6 +1,7 @@
 //! Where lines go that are added without any being removed: what holds them from above and below.
 
 use super::super::align::{Expected, Label};
+use super::super::includes;
 use super::super::outcome::Edit;
 use super::super::scope::{Language, ScopeKind};
 use super::super::structure::opens as opens_of;
@@ -46,6 +47,13 @@ impl Anchors<'_> {
             if best.as_ref().is_none_or(|(other, ..)| held.confidence > other.confidence + 0.02) {
                 best = Some((held, index, added));
             }
+        }
+        if best.as_ref().is_none_or(|(held, ..)| !held.firm)
+            && let Some(row) = includes::row(group, &self.wanted.expected, self.source)
+        {
+            let edit = Edit { line: row + 1, removed: 0, added: group.added.clone() };
+            let (support, notes) = (self.around(group.at), vec![includes::WHY.to_owned()]);
+            return Ok(Spot { edit, index: group.at, confidence: 0.6, support, notes });
         }
         let Some((held, index, added)) = best else {
             return Err(self.what_lacks(group));
@@ -214,21 +222,28 @@ impl Anchors<'_> {
     fn in_order(&self, at: usize, up: usize, down: usize, added: &[String]) -> Option<usize> {
         let expected = |index: usize| self.wanted.expected.get(index).map_or("", |line| line.text.as_str());
         let around = [expected(at.checked_sub(1)?), expected(at)];
-        let rows: Vec<&str> = self.source.text[up..down].iter().map(String::as_str).collect();
         let own: Vec<&str> = added.iter().map(String::as_str).collect();
+        let indent = |line: &&str| line.len() - line.trim_start().len();
         // `from a import b` stands where `a.b` does.
         let key = |line: &str| line.trim().replace(" import ", ".");
         let ascends = |lines: &[&str]| lines.windows(2).all(|pair| key(pair[0]) < key(pair[1]));
         let item = |line: &&str| !line.trim().is_empty() && !line.trim_end().ends_with(['{', '}', ':']);
         let first_word = |line: &&str| line.split_whitespace().next().map(str::to_owned);
-        let indent = |line: &&str| line.len() - line.trim_start().len();
+        // What opens a list has no place in its order.
+        let opens =
+            around[0].trim_end().ends_with([':', '{', '(', '[']) && indent(&around[0]) < indent(&own[0]);
+        let up = up + usize::from(opens);
+        let rows: Vec<&str> = self.source.text[up..down].iter().map(String::as_str).collect();
         let listed: Vec<&str> = rows.iter().chain(&own).copied().collect();
         let alike = |of: &dyn Fn(&&str) -> usize| listed.iter().all(|line| of(line) == of(&listed[0]));
         let same_word = listed.iter().all(|line| first_word(line) == first_word(&listed[0]));
-        let both = ascends(&[around[0], own[0], around[1]]);
-        let above = ascends(&[around[0], own[0]]);
+        let above = opens || ascends(&[around[0], own[0]]);
+        let below = ascends(&[own[0], around[1]]) && rows.last().is_none_or(|row| ascends(&[row, around[1]]));
+        // A rule of signs above a list is no part of it.
+        let both = above && ascends(&[own[0], around[1]]) && around[0].contains(char::is_alphanumeric);
         let is_list = (same_word && above
             || both && !listed.iter().any(|line| line.trim_end().ends_with(';')))
+            && (below || !opens)
             && listed.iter().all(item)
             && alike(&indent)
             && ascends(&rows)
