@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::outcome::{Edit, How, Outcome, Placement};
-use super::scope::Scopes;
+use super::scope::{Language, ScopeKind, Scopes};
 use super::source::Source;
 use crate::patch::{FilePatch, Hunk, Op, text};
 
@@ -87,12 +87,14 @@ pub(super) fn widen(hunk: &Hunk, base: &Source, lines: usize) -> Hunk {
     };
     let first = above.start;
     let inside = base.scopes.at(first).filter(|scope| scope.start < first);
-    let heading = inside.map_or(hunk.heading.clone(), |scope| {
-        base.text[scope.start..first].join(" ").split('{').next().unwrap_or("").to_owned()
-    });
-    let heading = match inside.map(|scope| scope.kind) {
-        Some(super::scope::ScopeKind::Table | super::scope::ScopeKind::Type) => format!("{heading}{{"),
-        _ => heading,
+    let heading = match inside {
+        None => hunk.heading.clone(),
+        Some(scope) if base.language == Language::Indented => base.text[scope.start].clone(),
+        Some(scope) => {
+            let head = base.text[scope.start..first].join(" ").split('{').next().unwrap_or("").to_owned();
+            let opens = matches!(scope.kind, ScopeKind::Table | ScopeKind::Type);
+            if opens { format!("{head}{{") } else { head }
+        }
     };
     let mut all: Vec<_> = context(above).collect();
     all.extend(hunk.lines.iter().cloned());

@@ -108,17 +108,28 @@ fn with_base(
     let wanted = Wanted::new(&wide, source, path.as_str());
     let placed = place(&wanted, source, wanted.asked.saturating_add_signed(drift));
     // A definition that the patch's own tree has beside the changed one is not that one renamed.
+    let leading = hunk.lines.iter().take_while(|line| line.op == Op::Context).count();
+    let row = hunk.old_start.saturating_sub(1) + leading;
+    let around = [Some(row), row.checked_sub(1)].map(|row| row.and_then(|row| base.scopes.at(row)));
+    let is_around = |name: &str| {
+        let inside =
+            |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with('.'));
+        let mut names = around.iter().flatten().map(|scope| scope.name.as_str());
+        names.any(|own| own == name || inside(own, name) || inside(name, own))
+    };
     let twin = |placement: &Placement| {
         let here = placement.enclosing.as_ref().filter(|_| placement.outcome == Outcome::Fuzzy);
-        let other = here.zip(wanted.scope()).is_some_and(|(here, scope)| !here.is_of(&scope.name));
-        other && here.is_some_and(|here| base.scopes.all.iter().any(|scope| scope.name == here.name))
+        here.is_some_and(|here| {
+            !is_around(&here.name) && base.scopes.all.iter().any(|scope| scope.name == here.name)
+        })
     };
     if twin(first) || twin(&placed) {
         let mut placement = first.clone();
         demote(&mut placement, "the definition is not here, only another one with the same lines");
         return placement;
     }
-    if placed.outcome == Outcome::Conflict || placed.confidence < first.confidence {
+    let is_better = first.outcome == Outcome::Conflict || placed.confidence > first.confidence;
+    if placed.outcome == Outcome::Conflict || !is_better {
         return first.clone();
     }
     placed

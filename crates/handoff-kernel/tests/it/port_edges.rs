@@ -1,6 +1,7 @@
 //! Where lists, logs and files begin and end, when nothing that stood beside an added line is here.
 
-use handoff_kernel::port::Outcome;
+use handoff_kernel::port::{Options, Outcome};
+use handoff_testkit::{require, require_tool};
 
 use crate::port_honest::{hunk, patch, quiet, read, run, tree};
 
@@ -95,6 +96,25 @@ fn the_first_of_a_sorted_list_stays_in_order() {
     let body = " jobs:\n+  - one-centos8s-source\n   - one-debian-source\n   - one-ubuntu-source\n   - one-ubuntu-upgrade\n";
     let now = with_doubt("x.yml", file, (9, body));
     assert_eq!(now, file.replace("centos-source\n", "centos-source\n  - one-centos8s-source\n"));
+}
+
+#[test]
+fn the_file_that_a_patch_was_made_for_does_not_make_a_method_a_stranger() {
+    require!(require_tool("git"));
+    let text = |lock: &str| {
+        format!(
+            "import os\n\n\nclass Agent(Manager):\n\n    def refresh(self, network):\n        if network:\n            self.load(network)\n        else:\n            self.disable(network.id)\n\n    @{lock}\n    def create_end(self, context, payload):\n        self.refresh(payload)\n"
+        )
+    };
+    let (source, here) =
+        (tree(&[("x.py", &text("utils.synchronized('agent')"))]), text("lockutils.sync('a', 'd-')"));
+    let body = "         else:\n             self.disable(network.id)\n \n+        if network.more:\n+            self.update(network)\n+\n     @utils.synchronized('agent')\n     def create_end(self, context, payload):\n         self.refresh(payload)\n";
+    let change = patch(&[(9, "class Agent(Manager):", body)]).replace("/x.c\n", "/x.py\n");
+    let folder = tree(&[("x.py", &here)]);
+    let report = run(&folder, &change, &Options { source: Some(source.path().to_owned()), ..quiet() });
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    let more = "\n        if network.more:\n            self.update(network)\n\n    @lock";
+    assert_eq!(read(&folder, "x.py"), here.replace("\n    @lock", more));
 }
 
 #[test]
