@@ -104,12 +104,28 @@ pub(super) enum Named {
     File(PatchPath),
 }
 
+/// A name without the time behind it: ` 2020-01-01 10:00:00`, where a mail program made a blank of the tab.
+fn without_time(field: &str) -> &str {
+    const TIME: &str = " 0000-00-00 00:00:00";
+    let is_time = |at: &usize| {
+        field.as_bytes().get(*at..*at + TIME.len()).is_some_and(|bytes| {
+            bytes.iter().zip(TIME.bytes()).all(|(byte, like)| match like {
+                b'0' => byte.is_ascii_digit(),
+                _ => *byte == like,
+            })
+        })
+    };
+    let at = field.match_indices(' ').map(|(at, _)| at).find(is_time);
+    at.map_or(field, |at| &field[..at])
+}
+
 /// Reads the path of a `---` or `+++` line, a rename line or half a `diff --git` line.
 ///
 /// `strip` leading components are dropped first.
 pub(super) fn named(field: &str, strip: usize) -> Result<Named, Problem> {
     // GNU diff puts a tab and the time behind the path; git does so only for paths with spaces.
-    let field = if field.starts_with('"') { field } else { field.split('\t').next().unwrap_or("") };
+    let field =
+        if field.starts_with('"') { field } else { without_time(field.split('\t').next().unwrap_or("")) };
     let plain = unquote(field.trim_end_matches(' '))?;
     if plain == "/dev/null" {
         return Ok(Named::Nothing);

@@ -96,6 +96,11 @@ fn cases() -> Vec<Case> {
             plain.replace("x.c\n", "x.c\t2014-01-19 20:40:07.000000000 +0100\n"),
             Ported(0, 1, done()),
         ),
+        case(
+            "timestamps behind a blank",
+            plain.replace("x.c\n", "x.c 2014-01-19 20:40:07.000000000 +0100\n"),
+            Ported(0, 1, done()),
+        ),
         case("only a diffstat", " x.c | 1 +\n 1 file changed, 1 insertion(+)\n", Refused("no change in it")),
         case("nothing", "", Refused("no change in it")),
         case("a combined diff alone", combined, Ported(1, 1, vec![])),
