@@ -23,6 +23,7 @@ pub(crate) struct Judging {
 
 impl Judging {
     /// The flags that an example was called with; `None` if one is none of these.
+    #[allow(dead_code, reason = "tests set the flags themselves")]
     pub(crate) fn of(flags: &[String]) -> Option<Self> {
         let mut judging = Self::default();
         for flag in flags {
