@@ -14,6 +14,7 @@ use super::structure::{closes_below, is_inside};
 use super::wanted::Wanted;
 use super::words::Line;
 use super::{ends, heading};
+use crate::document::counted;
 
 /// A place at most so many lines from where the patch has it is taken before its twins,
 const NEAR: usize = 64;
@@ -122,6 +123,14 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
         return found;
     }
     if placement.outcome == Outcome::Conflict
+        && source.language == Language::Indented
+        && elsewhere.is_empty()
+        && (unnamed(wanted) || gone_from_its_definition(wanted, source))
+        && let Some(found) = with_less_context(wanted, source)
+    {
+        return found;
+    }
+    if placement.outcome == Outcome::Conflict
         && let &[at] = elsewhere
         && source.language == Language::Indented
         // Where most of its lines stand in the definition that it names, they do not mean another one.
@@ -176,6 +185,40 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
         }
     }
     placement
+}
+
+/// Places a hunk that stands word for word, once, without up to two lines of context at each end.
+///
+/// Where a file is no C, what encloses a line is guessed from its indentation, and a here-document or a comment in the
+/// first column may part it otherwise than in the file that the patch was made for.
+fn with_less_context(wanted: &Wanted, source: &Source) -> Option<Placement> {
+    const LESS: usize = 2;
+    let expected: Vec<&str> = wanted.expected.iter().map(|line| line.text.as_str()).collect();
+    let leading = wanted.groups.first()?.at;
+    let trailing = expected.len() - wanted.groups.last().map(|group| group.at + group.removed)?;
+    let mut cuts: Vec<(usize, usize)> = (0..=LESS)
+        .flat_map(|above| (0..=LESS).map(move |below| (above, below)))
+        .filter(|(above, below)| *above < leading && *below < trailing && above + below > 0)
+        .collect();
+    cuts.sort_by_key(|(above, below)| above + below);
+    for (above, below) in cuts {
+        let core = above..expected.len() - below;
+        let says: f64 = wanted.expected[core.clone()]
+            .iter()
+            .map(|line| line.line.weight() / f64::from(source.count(&line.line).max(1)))
+            .sum();
+        match stands_at(&expected[core], &source.text)[..] {
+            [] => {}
+            [at] if says >= 1.0 && at >= above => {
+                let why = format!("it stands here without {} of its context", counted(above + below, "line"));
+                let mut placement = place_at(wanted, source, at - above, &why);
+                placement.confidence = 0.6;
+                return Some(placement);
+            }
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// True if hardly any of the lines that say something stand in the definition that the hunk names.

@@ -118,6 +118,21 @@ fn the_file_that_a_patch_was_made_for_does_not_make_a_method_a_stranger() {
 }
 
 #[test]
+fn a_hunk_that_lacks_its_edges_goes_where_the_rest_stands_once() {
+    let file = "- hosts: all\n  vars:\n    logs_dir: \"/tmp/logs\"\n  tasks:\n    - name: Install\n      apt: name=dbus\n";
+    let body = "   any_errors_fatal: true\n   vars:\n     logs_dir: \"/tmp/logs\"\n+  roles:\n+    - bindep\n   tasks:\n     # We have had cases where the address is not assigned,\n     # which causes errors later on.\n";
+    let now = with_doubt("pre.yml", file, (3, body));
+    assert_eq!(now, file.replace("  tasks:", "  roles:\n    - bindep\n  tasks:"));
+    // Twice is once too often.
+    let report = run(
+        &tree(&[("pre.yml", &format!("{file}{file}"))]),
+        &patch(&[(300, "", body)]).replace("/x.c\n", "/pre.yml\n"),
+        &quiet(),
+    );
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+}
+
+#[test]
 fn of_thousands_of_equal_places_the_one_that_the_patch_names_is_taken() {
     // Each place looks for the heading above it: that must not take a walk through the file.
     let file = "\t{ 0, 0 },\n".repeat(100_000);
