@@ -42,6 +42,7 @@ pub(super) fn findings(root: &Root) -> Vec<Finding> {
     findings.extend(tracing_active(root));
     findings.extend(pins_across_cpusets(root));
     findings.extend(autogroup(root));
+    findings.extend(replaced_scheduler(root));
     findings
 }
 
@@ -118,6 +119,26 @@ pub(super) fn sched_ext(root: &Root) -> Option<String> {
     let state = root.text("sys/kernel/sched_ext/state").ok()?;
     let name = || root.text("sys/kernel/sched_ext/root/ops").unwrap_or_else(|_| state.clone());
     (state.trim() != "disabled").then(name)
+}
+
+fn replaced_scheduler(root: &Root) -> Option<Finding> {
+    let name = sched_ext(root)?;
+    // 0 where only threads of SCHED_EXT are left to it.
+    let all = root.number::<u8>("sys/kernel/sched_ext/switch_all") != Some(0);
+    let whose = if all { "every ordinary thread" } else { "threads of SCHED_EXT" };
+    Some(
+        Finding::new(
+            "kernel.sched_ext",
+            Level::Warning,
+            "sched_ext",
+            format!("the BPF scheduler {name} has {whose}"),
+        )
+        .effect(
+            "it decides which CPU a woken thread gets and when: slices, nice and wake-affine of the kernel's \
+                 own scheduler say nothing of such a figure",
+        )
+        .remedy("stop the program that loaded it, or name the scheduler beside the figure"),
+    )
 }
 
 /// The periodic tick, from the configuration.

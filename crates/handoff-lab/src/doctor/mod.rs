@@ -283,6 +283,15 @@ mod tests {
         write("sys/kernel/sched_ext/state", "enabled\n");
         write("sys/kernel/sched_ext/root/ops", "some_scheduler\n");
         assert_eq!(fact("sched_ext").as_deref(), Some("some_scheduler"));
+        let observed = || {
+            let diagnosis = Machine::recorded(folder.path()).diagnose();
+            diagnosis.finding("kernel.sched_ext").map(|finding| finding.observed.clone())
+        };
+        assert_eq!(observed().as_deref(), Some("the BPF scheduler some_scheduler has every ordinary thread"));
+        write("sys/kernel/sched_ext/switch_all", "0\n");
+        assert!(observed().is_some_and(|text| text.ends_with("threads of SCHED_EXT")));
+        write("sys/kernel/sched_ext/state", "disabled\n");
+        assert_eq!(observed(), None, "what is not loaded spoils nothing");
     }
 
     #[test]
