@@ -114,6 +114,11 @@ pub fn status(folder: &Path) -> io::Result<String> {
     request(folder, "status")
 }
 
+/// What the policy knows of one process, placed or not, as JSON: one object like those of [`status`].
+pub fn process(folder: &Path, pid: Tid) -> io::Result<String> {
+    request(folder, &format!("process {pid}"))
+}
+
 /// Sends one line; gives what was answered after `ok`.
 fn request(folder: &Path, line: &str) -> io::Result<String> {
     check(line)?;

@@ -488,20 +488,25 @@ impl<'a> Daemon<'a> {
                 self.look_at(*pid, Instant::now());
                 Ok("noted".to_owned())
             }
+            &Request::Process { pid } => Ok(self.row(&ProcessKey::of(pid).map_err(gone)?).to_string()),
             Request::Status => {
-                let rows = self.placed.iter().map(|(key, placed)| {
-                    serde_json::json!({
-                        "pid": key.pid.as_raw(),
-                        "comm": printable(&placed.comm),
-                        "profiles": self.profiles(&placed.rules),
-                        "lost_pins": placed.lost,
-                        "foreground": self.state.foreground.contains(key),
-                        "services": self.state.services.get(key).map_or(&[][..], Vec::as_slice),
-                    })
-                });
+                let rows = self.placed.keys().map(|key| self.row(key));
                 Ok(serde_json::Value::from(rows.collect::<Vec<_>>()).to_string())
             }
         }
+    }
+
+    /// What is known of a process: what it was given, and what was said of it.
+    fn row(&self, key: &ProcessKey) -> serde_json::Value {
+        let placed = self.placed.get(key);
+        serde_json::json!({
+            "pid": key.pid.as_raw(),
+            "comm": placed.map_or_else(String::new, |placed| printable(&placed.comm)),
+            "profiles": placed.map(|placed| self.profiles(&placed.rules)).unwrap_or_default(),
+            "lost_pins": placed.map_or(0, |placed| placed.lost),
+            "foreground": self.state.foreground.contains(key),
+            "services": self.state.services.get(key).map_or(&[][..], Vec::as_slice),
+        })
     }
 
     /// Gives every process back what it had, and removes the groups.

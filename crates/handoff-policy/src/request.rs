@@ -4,8 +4,18 @@ use handoff_placement::Tid;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Request {
-    Foreground { pid: Tid, on: bool },
-    Service { pid: Tid, name: String },
+    Foreground {
+        pid: Tid,
+        on: bool,
+    },
+    Service {
+        pid: Tid,
+        name: String,
+    },
+    /// What is known of a process, placed or not.
+    Process {
+        pid: Tid,
+    },
     Status,
 }
 
@@ -34,8 +44,9 @@ impl Request {
                 let name = words.next().ok_or("say `service PID NAME`")?.to_owned();
                 Self::Service { pid, name }
             }
+            "process" => Self::Process { pid: pid()? },
             "status" => Self::Status,
-            _ => return Err(format!("`{}` is not foreground, service or status", printable(verb))),
+            _ => return Err(format!("`{}` is not foreground, service, process or status", printable(verb))),
         };
         if words.next().is_some() {
             Err("there is more on the line than is understood".to_owned())
@@ -48,7 +59,7 @@ impl Request {
     pub(super) fn pid(&self) -> Option<Tid> {
         match self {
             Self::Foreground { pid, .. } | Self::Service { pid, .. } => Some(*pid),
-            Self::Status => None,
+            Self::Process { .. } | Self::Status => None,
         }
     }
 }
@@ -67,6 +78,7 @@ mod tests {
         let pid = Tid::new(7).unwrap();
         assert_eq!(Request::parse("foreground 7 on"), Ok(Request::Foreground { pid, on: true }));
         assert_eq!(Request::parse(" service 7 maps "), Ok(Request::Service { pid, name: "maps".to_owned() }));
+        assert_eq!(Request::parse("process 7"), Ok(Request::Process { pid }));
         assert_eq!(Request::parse("status"), Ok(Request::Status));
         for (line, says) in [
             ("", "not foreground"),
@@ -76,6 +88,7 @@ mod tests {
             ("foreground 7", "on` or"),
             ("foreground 7 on and on", "more on the line"),
             ("service 7", "service PID NAME"),
+            ("process", "not a process"),
         ] {
             let error = Request::parse(line).unwrap_err();
             assert!(error.contains(says), "{line:?}: {error}");
@@ -86,7 +99,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
         #[test]
-        fn any_line_is_read_or_refused(line in "(foreground|service|status)? ?-?[0-9]{0,12} ?[a-z]{0,4}|\\PC{0,20}") {
+        fn any_line_is_read_or_refused(line in "(foreground|service|process|status)? ?-?[0-9]{0,12} ?[a-z]{0,4}|\\PC{0,20}") {
             let _ = Request::parse(&line);
         }
     }

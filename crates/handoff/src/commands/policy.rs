@@ -313,11 +313,9 @@ fn status(output: &Output, folder: &Path) -> anyhow::Result<Verdict> {
     Ok(Verdict::Pass)
 }
 
-/// What a running policy knows of a process that it has placed.
-fn placed(folder: &Path, pid: i32) -> Option<Row> {
-    let answer = notice::status(folder).unwrap_or_default();
-    let rows: Vec<Row> = serde_json::from_str(&answer).unwrap_or_default();
-    rows.into_iter().find(|row| row.pid == pid)
+/// What a running policy knows of a process, whether it has placed it or not.
+fn known(folder: &Path, pid: Tid) -> Option<Row> {
+    serde_json::from_str(&notice::process(folder, pid).ok()?).ok()
 }
 
 #[derive(Serialize)]
@@ -360,7 +358,7 @@ fn explain(
     state.read_sensors(&Root::host());
     let tid = Tid::new(pid).context("a process has a number above 0")?;
     let mut process = Process::look(tid, &state)?;
-    let running = placed(folder, pid);
+    let running = known(folder, tid);
     if foreground || running.as_ref().is_some_and(|row| row.foreground) {
         state.foreground.insert(process.key);
     }
@@ -380,9 +378,10 @@ fn explain(
     let comm = process.comm.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     output.result(&ExplainResult { pid, comm, profile, rules: rules.collect() })?;
     if let Some(row) = running {
+        let profiles =
+            if row.profiles.is_empty() { "no profile".to_owned() } else { row.profiles.join(", ") };
         output.note(format_args!(
-            "the running policy has given it {}; its foreground and its services are what that policy was told",
-            row.profiles.join(", ")
+            "the running policy has given it {profiles}; its foreground and its services are what that policy was told"
         ));
     }
     Ok(Verdict::Pass)

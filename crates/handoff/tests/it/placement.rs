@@ -298,7 +298,19 @@ fn a_policy_runs_is_killed_and_restored() {
         explained.contains(": front\n"),
         "the running policy knows that it is in the foreground: {explained}"
     );
+    // Also of a process that no rule claims: the file that is asked about may be another one.
+    let unclaimed = named_sleeper(folder.path(), &format!("{}-x", &name[..name.len().min(13)]));
+    let (other, unclaimed_pid) = (folder.path().join("other.toml"), unclaimed.tid().to_string());
+    std::fs::write(&other, "[profile.front]\nnice = 16\n[[rule]]\nmatch = { comm = \"*-x\" }\nwhen = { foreground = true }\nprofile = \"front\"\n").unwrap();
+    let ask = || {
+        text_of(&handoff(&["policy", "explain", other.to_str().unwrap(), &unclaimed_pid, "--state", state]))
+    };
+    assert!(ask().contains("not in the foreground"), "{}", ask());
+    let told = handoff(&["policy", "foreground", &unclaimed_pid, "--state", state]);
+    assert_eq!(text_of(&told).trim(), "no profile");
+    assert!(ask().contains(": front\n"), "{}", ask());
     let status = handoff(&["policy", "status", "--state", state, "--format", "json"]);
+    assert!(!text_of(&status).contains(&unclaimed_pid), "{}", text_of(&status));
     assert!(text_of(&status).contains(&name), "{}", text_of(&status));
     assert_eq!(handoff(&["policy", "restore", "--state", state]).status.code(), Some(2), "it is running");
     daemon.kill().unwrap();
