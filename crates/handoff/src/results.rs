@@ -1,14 +1,15 @@
 //! The folder for results: reports, stores, recordings. `--output`, else `$HANDOFF_RESULTS`, else `results` of the
 //! configuration, else `handoff/results` in the XDG state folder. Nothing is written into the current folder unless somebody asks for it.
 
-use std::fs::{DirBuilder, Permissions};
+use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use handoff_placement::PrivateFolder;
-use rustix::fs::{Access, AtFlags, CWD};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, linkat};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
@@ -179,9 +180,9 @@ pub(crate) fn write(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> 
         Err(_) => write_new(file, bytes),
         Ok(old) => match beside(old)? {
             Some(mut new) => {
-                new.write_all(bytes)?;
+                new.file().write_all(bytes)?;
                 // A file that is mounted by itself, as into a container, can take no other one's place.
-                new.persist(old).map(drop).or_else(|_| std::fs::write(old, bytes))
+                new.take_the_place_of(old).or_else(|_| std::fs::write(old, bytes))
             }
             None => std::fs::write(old, bytes),
         },
@@ -194,24 +195,61 @@ pub(crate) fn write(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> 
 fn write_new(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // As for any new file, the umask takes rights away.
-    let rights = Permissions::from_mode(0o666);
-    let new = match tempfile::Builder::new().permissions(rights).tempfile_in(folder) {
-        Ok(new) if !file.is_symlink() => Some(new),
-        _ => None, // Some folders take no further files, such as /dev/fd.
-    };
-    match new {
-        Some(mut new) => {
-            new.write_all(bytes)?;
-            new.persist(file).map(drop).map_err(|failed| failed.error)
+    match NewFile::in_folder(folder, 0o666) {
+        Ok(mut new) if !file.is_symlink() => {
+            new.file().write_all(bytes)?;
+            new.take_the_place_of(file)
         }
-        None => std::fs::write(file, bytes).inspect_err(|_| drop(std::fs::remove_file(file))),
+        // Some folders take no further files, such as /dev/fd.
+        _ => std::fs::write(file, bytes).inspect_err(|_| drop(std::fs::remove_file(file))),
+    }
+}
+
+/// A file that has no name in its folder yet (O_TMPFILE), so that nothing is left of a command that is killed; or one with
+/// a name of chance, where the file system has no others.
+enum NewFile<'a> {
+    Nameless(File, &'a Path),
+    Named(NamedTempFile),
+}
+
+impl<'a> NewFile<'a> {
+    fn in_folder(folder: &'a Path, rights: u32) -> io::Result<Self> {
+        // Without /proc it could be given no name.
+        if Path::new("/proc/self/fd").exists() {
+            let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+            if let Ok(file) = rustix::fs::open(folder, flags, Mode::from_raw_mode(rights)) {
+                return Ok(Self::Nameless(file.into(), folder));
+            }
+        }
+        let rights = Permissions::from_mode(rights);
+        tempfile::Builder::new().permissions(rights).tempfile_in(folder).map(Self::Named)
+    }
+
+    fn file(&mut self) -> &mut File {
+        match self {
+            Self::Nameless(file, _) => file,
+            Self::Named(named) => named.as_file_mut(),
+        }
+    }
+
+    fn take_the_place_of(self, path: &Path) -> io::Result<()> {
+        let name = match self {
+            Self::Named(named) => named.into_temp_path(),
+            Self::Nameless(file, folder) => {
+                let nameless = format!("/proc/self/fd/{}", file.as_raw_fd());
+                // linkat replaces nothing: that takes a name and rename.
+                let link = |name: &Path| Ok(linkat(CWD, &nameless, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
+                tempfile::Builder::new().make_in(folder, link)?.into_temp_path()
+            }
+        };
+        Ok(name.persist(path)?)
     }
 }
 
 /// A new file that can take the place of `file`: of the same owner, with the same rights. None where only the contents may
 /// be replaced: a device, a pipe, a file with several names or with rights of single users, or one in a folder that we may
 /// not write to.
-fn beside(file: &Path) -> io::Result<Option<NamedTempFile>> {
+fn beside(file: &Path) -> io::Result<Option<NewFile<'_>>> {
     let old = file.metadata()?;
     let has_one_name = old.is_file() && old.nlink() == 1;
     let is_writable = || rustix::fs::accessat(CWD, file, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
@@ -220,12 +258,13 @@ fn beside(file: &Path) -> io::Result<Option<NamedTempFile>> {
     let Some(folder) = file.parent().filter(|_| has_one_name && is_writable() && !of_single_users()) else {
         return Ok(None);
     };
-    let like = |new: NamedTempFile| {
-        std::os::unix::fs::fchown(new.as_file(), Some(old.uid()), Some(old.gid()))?;
-        new.as_file().set_permissions(old.permissions())?;
-        io::Result::Ok(new)
+    let like = |new: &mut NewFile<'_>| {
+        std::os::unix::fs::fchown(&*new.file(), Some(old.uid()), Some(old.gid()))?;
+        new.file().set_permissions(old.permissions())?;
+        io::Result::Ok(())
     };
-    Ok(NamedTempFile::new_in(folder).and_then(like).ok())
+    let mut new = NewFile::in_folder(folder, 0o600).ok();
+    Ok(new.take_if(|new| like(new).is_ok()))
 }
 
 #[cfg(test)]
