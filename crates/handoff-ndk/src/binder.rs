@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 
+use handoff_ipc::Error;
 use handoff_placement::Priority;
 
 use crate::class::{AIBinder_Class, transaction_code_t};
@@ -111,24 +112,27 @@ pub unsafe extern "C" fn AIBinder_associateClass(
     let (Some(object), Some(wanted)) = (unsafe { borrow(binder) }, unsafe { class.as_ref() }) else {
         return false;
     };
-    match object.class() {
+    let refused = match object.class() {
         // An object of this process has the data of one class, whatever another one is called. Libraries of one process may
         // each have a class for another's objects.
-        Some(own) if object.is_local() => return std::ptr::eq(own, class),
-        Some(own) => return own.interface == wanted.interface,
-        None => {
-            let Kind::Foreign(known) = &object.kind else { return false };
-            if let Err(error) = known.check_interface(wanted.interface) {
-                // Once: a peer sends as many objects as it likes.
-                if !wanted.has_complained.swap(true, Ordering::Relaxed) {
-                    eprintln!(
-                        "libbinder_ndk: cannot use an object as {}: {error}",
-                        wanted.interface.descriptor()
-                    );
-                }
-                return false;
-            }
+        Some(own) if own.interface == wanted.interface => {
+            return !object.is_local() || std::ptr::eq(own, class);
         }
+        Some(own) => Err(Error::WrongInterface {
+            expected: wanted.interface.descriptor().to_owned(),
+            found: own.interface.descriptor().to_owned(),
+        }),
+        None => match &object.kind {
+            Kind::Foreign(known) => known.check_interface(wanted.interface),
+            Kind::Local { .. } => return false,
+        },
+    };
+    if let Err(error) = refused {
+        // Once: a peer sends as many objects as it likes.
+        if !wanted.has_complained.swap(true, Ordering::Relaxed) {
+            eprintln!("libbinder_ndk: cannot use an object as {}: {error}", wanted.interface.descriptor());
+        }
+        return false;
     }
     let none = std::ptr::null_mut();
     // Another thread may have been faster with a class of the same interface.

@@ -9,7 +9,14 @@ fn call(workshop: &Workshop, client: From, server: From) {
     let client = workshop.compile("client.cpp", client, &[]);
     let _server = workshop.serve(&mut workshop.command(&server));
     let said = run(&mut workshop.command(&client));
-    assert!(said.ends_with("all is well\n"), "{said}");
+    assert!(said.contains("all is well\n"), "{said}");
+    // The client takes the lamp for its callback, and its callback for the lamp: the log names both.
+    let [lamp, callback] = ["sample.hal.ILamp", "sample.hal.ILampCallback"];
+    for (found, wanted) in [(lamp, callback), (callback, lamp)] {
+        let wrong =
+            format!("cannot use an object as {wanted}: the object has the interface {found}, not {wanted}\n");
+        assert!(said.contains(&wrong), "{said}");
+    }
 }
 
 #[test]

@@ -103,6 +103,8 @@ int main() {
 
     Event event;
     std::shared_ptr<Listener> listener = ::ndk::SharedRefBase::make<Listener>(&event);
+    // Nor is an object of this process.
+    CHECK(ILamp::fromBinder(listener->asBinder()) == nullptr);
     CHECK(lamp->setCallback(listener).isOk());
     CHECK(lamp->setLevel(7).isOk());
     event.wait([&] { return event.level == 7; });
