@@ -15,7 +15,14 @@ impl IGreeter for Greeter {
     }
 }
 
-fn main() -> Result<()> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<()> {
     let names: Vec<String> = std::env::args().skip(2).collect();
     let runtime = Runtime::connect()?;
     if names.is_empty() {
