@@ -203,7 +203,7 @@ fn sentence(report: &PointReport, used: usize) -> String {
             change(high)
         ),
         None if used == 1 => {
-            format!("{}: one device alone says so; {FEWEST} at least can be combined.", report.metric)
+            format!("{}: of one device; it takes {FEWEST} to combine them.", report.metric)
         }
         None if used == 2 => format!(
             "{}: two devices are too few to combine; {}.",

@@ -215,6 +215,11 @@ pub(crate) fn progress(text: impl Display) {
     }
 }
 
+/// `1 error`, `2 errors`.
+pub(crate) fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A line on standard error; nothing depends on its being read.
 pub(crate) fn say(text: &str) {
     drop(writeln!(anstream::stderr(), "{}", width::fitted(printable(text), &io::stderr())));

@@ -15,7 +15,7 @@ use handoff_aidl::{
 };
 use serde::Serialize;
 
-use crate::output::{Advice as _, Format, Output, Verdict};
+use crate::output::{Advice as _, Format, Output, Verdict, counted};
 use crate::results::{read, write};
 
 const EXAMPLES: &str = "\
@@ -499,9 +499,4 @@ impl Display for FrozenVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "version {} is frozen in {}\nhash {}", self.version, self.folder, self.hash)
     }
-}
-
-/// `1 error`, `2 errors`.
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -8,7 +8,7 @@ use handoff_campaign::status::{Status as All, TaskStatus, status};
 use serde::Serialize;
 
 use super::CampaignFile;
-use crate::output::{Output, Verdict, style};
+use crate::output::{Output, Verdict, counted, style};
 
 /// Say how far a campaign is.
 #[derive(Debug, clap::Args)]
@@ -111,6 +111,11 @@ struct CollectResult(handoff_campaign::collect::CollectCounts);
 impl fmt::Display for CollectResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let handoff_campaign::collect::CollectCounts { new, known, missing } = self.0;
-        write!(f, "{new} results are new in the store, {known} were there; {missing} tasks have none yet")
+        write!(
+            f,
+            "{} new in the store, {known} there before; {} without one yet",
+            counted(new, "result"),
+            counted(missing, "task")
+        )
     }
 }

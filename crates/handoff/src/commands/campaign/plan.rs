@@ -6,7 +6,7 @@ use handoff_campaign::plan::Plan as Tasks;
 use serde::Serialize;
 
 use super::{CampaignFile, people};
-use crate::output::{Output, Verdict, style};
+use crate::output::{Output, Verdict, counted, style};
 
 /// Print the tasks, and how long they take at most.
 #[derive(Debug, clap::Args)]
@@ -44,11 +44,11 @@ impl fmt::Display for Page {
         let heading = style::HEADING;
         writeln!(
             f,
-            "{heading}{}: {} tasks, {} on each of {} devices{heading:#}\n",
+            "{heading}{}: {}, {} on each of {}{heading:#}\n",
             plan.name,
-            plan.tasks.len(),
+            counted(plan.tasks.len(), "task"),
             plan.points.len(),
-            plan.targets.len()
+            counted(plan.targets.len(), "device")
         )?;
         for (index, point) in plan.points.iter().enumerate() {
             let most = point.budget_seconds.min(plan.deadline_seconds);
@@ -75,10 +75,10 @@ impl fmt::Display for Page {
         }
         write!(
             f,
-            "\nA device is busy for at most {}; {} s for a task, {} tries without a new round.",
+            "\nA device is busy for at most {}, and a task may take {}. It fails after {} without a new round.",
             people(self.most_seconds),
-            plan.deadline_seconds,
-            plan.attempts
+            people(plan.deadline_seconds),
+            format_args!("{} {}", plan.attempts, if plan.attempts == 1 { "try" } else { "tries" })
         )
     }
 }

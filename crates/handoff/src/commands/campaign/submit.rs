@@ -17,7 +17,7 @@ use indicatif::ProgressBar;
 
 use super::CampaignFile;
 use super::collect::Page;
-use crate::output::{Output, Verdict};
+use crate::output::{Output, Verdict, counted};
 use crate::{interrupt, progress};
 
 /// How long workers may take to stop their devices.
@@ -147,9 +147,9 @@ impl Submit {
         let after = status(&plan, &folder)?;
         output.result(&Page { all: false, status: &after })?;
         output.note(format_args!(
-            "{} results are new in {}; `handoff campaign report {}` combines them",
-            collected.new,
+            "new in {}: {}; `handoff campaign report {}` combines them",
             self.named.results.folder()?.join("lab.sqlite").display(),
+            counted(collected.new, "result"),
             self.named.file.display()
         ));
         Ok(Verdict::of(after.done == plan.tasks.len()))
