@@ -197,6 +197,18 @@ fn a_c_client_calls_a_rust_service() {
 }
 
 #[test]
+fn a_c_client_refuses_a_service_of_another_interface() {
+    let compiler = require!(require_tool("cc"));
+    let greeter = Greeter::new(&compiler);
+    let other = Binder::new(ParcelService::new("sample.IOther", |_, _: Parcel| panic!("it was called")));
+    greeter.manager.services().add("sample.greeter", other, ServiceOptions::default()).unwrap();
+    let (ok, said) = greeter.greet("Ada");
+    // 6 is HANDOFF_KIND_WRONG_INTERFACE.
+    let both = "kind 6, exception 0: the object has the interface sample.IOther, not sample.IGreeter\n";
+    assert_eq!((ok, &*said), (false, both));
+}
+
+#[test]
 fn a_rust_client_calls_a_c_service() {
     let compiler = require!(require_tool("cc"));
     let greeter = Greeter::new(&compiler);

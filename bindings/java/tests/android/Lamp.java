@@ -223,7 +223,13 @@ public final class Lamp extends ILamp.Stub {
         check(ServiceManager.checkService(NAME) == object);
         ILamp lamp = ILamp.Stub.asInterface(object);
         check(lamp.asBinder() == object && object.queryLocalInterface("sample.hal.ILamp") == null);
-        fails(SecurityException.class, () -> ILampCallback.Stub.asInterface(object).onChanged(1, "no callback"));
+        // Of another process and of this one: nothing is called, and the error names both.
+        for (IBinder other : new IBinder[] {object, new Lamp()}) {
+            ILampCallback wrong = ILampCallback.Stub.asInterface(other);
+            SecurityException refused = fails(SecurityException.class, () -> wrong.onChanged(1, "no callback"));
+            String both = "the object has the interface sample.hal.ILamp, not sample.hal.ILampCallback";
+            check(both.equals(refused.getMessage()));
+        }
 
         check(lamp.add(40, 2) == 42 && lamp.add(Integer.MAX_VALUE, 1) == Integer.MIN_VALUE);
         for (String text : new String[] {"", "a", "ab", "abc", "käse 🧀", null}) {

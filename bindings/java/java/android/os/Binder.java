@@ -101,6 +101,11 @@ public class Binder implements IBinder {
     /** From this very process: no engine is between. */
     @Override
     public final boolean transact(int code, Parcel data, Parcel reply, int flags) throws RemoteException {
+        // The caller's proxy may be of another interface, whose numbers mean other methods here.
+        String token = data.token();
+        if (token != null && descriptor != null && !token.equals(descriptor)) {
+            throw new SecurityException("the object has the interface " + descriptor + ", not " + token);
+        }
         data.setDataPosition(0);
         boolean known = onTransact(code, data, reply, flags);
         if (reply != null) {
