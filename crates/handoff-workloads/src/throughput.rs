@@ -7,6 +7,7 @@
 mod filter;
 pub mod google;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -157,12 +158,17 @@ impl Parameters {
     }
 }
 
-/// Runs it. `progress` is called with each run as soon as it has ended.
-pub fn run(parameters: &Parameters, mut progress: impl FnMut(&Run)) -> Result<Report> {
+/// Runs it, or as much of it as there is time for until `stop` is set. `progress` is called with each run as soon as it has
+/// ended.
+pub fn run_until(
+    parameters: &Parameters,
+    stop: &AtomicBool,
+    mut progress: impl FnMut(&Run),
+) -> Result<Report> {
     parameters.check()?;
     let mut runs = Vec::new();
     let mut current: Option<(EngineKind, Session)> = None;
-    for (engine, size) in parameters.selected()? {
+    'sizes: for (engine, size) in parameters.selected()? {
         let session = match &mut current {
             Some((same, session)) if *same == engine => session,
             other => {
@@ -175,6 +181,9 @@ pub fn run(parameters: &Parameters, mut progress: impl FnMut(&Run)) -> Result<Re
         let least = Duration::from_secs_f64(parameters.min_time);
         let mut iterations = None;
         for repetition in 0..parameters.repetitions {
+            if stop.load(Ordering::Relaxed) {
+                break 'sizes;
+            }
             let (count, real, cpu) = measure(session, least, iterations)?;
             iterations = Some(count);
             let each = |time: Duration| time.as_nanos() as f64 / f64::from(count);

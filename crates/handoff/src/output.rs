@@ -136,8 +136,9 @@ impl Output {
 
     /// Prints a line of text on standard output, whatever the format.
     pub(crate) fn line(&self, text: fmt::Arguments<'_>) -> anyhow::Result<()> {
-        interrupt::note_printed();
         let text = width::fitted(printable(&text.to_string()), &io::stdout());
+        // Long text takes its time until it is there.
+        interrupt::note_printed();
         let mut stdout = anstream::stdout().lock();
         writeln!(stdout, "{text}").and_then(|()| stdout.flush()).context(CANNOT_PRINT)
     }

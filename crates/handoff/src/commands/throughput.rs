@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::ensure;
 use clap::ValueEnum;
 use handoff_workloads::figures::human;
 use handoff_workloads::measurement::Unit;
@@ -10,7 +11,7 @@ use handoff_workloads::throughput::google::{Context, Document, Heading, Line, Ro
 use handoff_workloads::throughput::{self, Parameters, Report, sizes};
 
 use crate::output::{Format, Output, Verdict, style};
-use crate::results;
+use crate::{interrupt, results};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -122,7 +123,15 @@ impl Options {
         if format != BenchmarkFormat::Csv {
             output.note(&context);
         }
-        let report = throughput::run(&parameters, |run| output.note(style::paint(style::DIM, run.name())))?;
+        let stop = interrupt::flag();
+        let report = throughput::run_until(&parameters, stop, |run| {
+            output.note(style::paint(style::DIM, run.name()));
+        })?;
+        if interrupt::interrupted() {
+            ensure!(!report.runs.is_empty(), "stopped before the first size was measured");
+            let file = if self.google.benchmark_out.is_some() { ", and the file is not written" } else { "" };
+            output.warn(format_args!("stopped early: the sizes that were not measured are left out{file}"));
+        }
         let document = Document::new(&report, context);
         match format {
             BenchmarkFormat::Console => {
@@ -132,7 +141,7 @@ impl Options {
             BenchmarkFormat::Json => output.json(&document)?,
             BenchmarkFormat::Csv => output.bytes(document.to_csv().as_bytes())?,
         }
-        if let Some(file) = &self.google.benchmark_out {
+        if let Some(file) = self.google.benchmark_out.as_ref().filter(|_| !interrupt::interrupted()) {
             write(&document, self.google.benchmark_out_format, file)?;
         }
         Ok(Verdict::Pass)

@@ -1,6 +1,7 @@
 //! Ctrl-C: commands that do not ask for it end with one line, leave nothing half done, and give 130.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -40,7 +41,6 @@ fn what_is_ended_says_what_is_kept() {
         "measure floors --rounds 10000",
         "measure hackbench --groups 10 --loops 1000000",
         "measure add-ints -n 1000000",
-        "measure throughput --benchmark_out=out.json",
         "measure wake-fanout --rounds 500000",
     ] {
         let folder = tempfile::tempdir().expect("a folder");
@@ -59,6 +59,26 @@ fn what_is_ended_says_what_is_kept() {
         assert!(!said.contains("failed"), "{line}: {said}");
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 0, "{line} left something");
     }
+}
+
+#[test]
+fn sizes_that_were_measured_are_printed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = ["measure", "throughput", "--benchmark_min_time=0.01", "--benchmark_repetitions=10000"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_handoff"));
+    let mut child =
+        start(command.args(arguments).arg("--benchmark_out=out.json").process_group(0), folder.path());
+    let said = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut said = said.lines().map(|line| line.expect("text"));
+    let name = said.by_ref().find(|line| line.starts_with("BM_sendVec_shm/")).expect("the first repetition");
+    // As from a terminal: its workers hear it, too.
+    kill_process_group(Pid::from_child(&child), Signal::INT).expect("signalled");
+    let rest: Vec<String> = said.collect();
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("stopped early")), "{rest:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains(&name), "{output:?}");
+    assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 0, "half a result is no file");
 }
 
 /// A terminal sends the signal to the workers of a command, too.
