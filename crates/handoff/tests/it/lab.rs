@@ -1,5 +1,6 @@
 //! `handoff lab` as a person uses it: two commands, an experiment file, Ctrl-C, SIGKILL.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -528,4 +529,25 @@ fn a_history_is_drawn_over_labels_with_what_changed_it() {
         (&history["by"], &history["lines"][0]["points"][0]["label"]),
         (&"commit".into(), &"mine".into())
     );
+}
+
+#[test]
+fn who_has_no_folder_for_journals_is_told_to_name_one() {
+    require!(require_root());
+    // The mode of a temporary folder is 0700: another user may not look into it.
+    let home = tempfile::tempdir().expect("a folder");
+    let results = tempfile::tempdir().expect("a folder");
+    std::os::unix::fs::chown(results.path(), Some(65534), None).expect("given away");
+    let output = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["lab", "ab", "true", "true", "--rounds", "6", "--output"])
+        .arg(results.path())
+        .env("HOME", home.path())
+        .env_remove("XDG_STATE_HOME")
+        .env("HANDOFF_CONFIG", "")
+        .uid(65534)
+        .output()
+        .expect("handoff runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("cannot be used") && told.contains("in XDG_STATE_HOME"), "{told}");
 }

@@ -8,13 +8,18 @@ use handoff_guest::Stopper;
 use handoff_lab::experiment::executor::Executor;
 use handoff_lab::experiment::file::{Experiment, RunsOn};
 use handoff_lab::experiment::guest::Guests;
-use handoff_lab::experiment::journal::restore;
+use handoff_lab::experiment::journal::{JournalError, restore};
 use handoff_lab::experiment::machine::MachineOptions;
+use handoff_placement::PrivateFolder;
 use handoff_targets::Address;
 use indicatif::ProgressBar;
+use rustix::process::geteuid;
 
 use crate::interrupt::{self, until_interrupted};
-use crate::output::Output;
+use crate::output::{Advice as _, Output};
+
+/// No HOME, or one that is not this user's, as in a container that is started for some user.
+const OWN_STATE: &str = "name a folder of your own in XDG_STATE_HOME";
 
 // Which machine runs the arms.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -81,13 +86,21 @@ impl RunTarget {
             stopper: stopper.clone(),
             tell: Arc::new(move |what| bar.set_message(what.to_owned())),
         };
+        if options.address == Address::Local && !geteuid().is_root() {
+            PrivateFolder::create(state, 0o700)
+                .with_context(|| format!("{} cannot be used", state.display()))
+                .advise(OWN_STATE)?;
+        }
         until_interrupted(&stopper, || action(&mut *options.executor(experiment)?))
     }
 }
 
 /// What an earlier run left changed would be taken for the normal state.
 pub(super) fn put_back_first(state: &Path, output: &Output) -> anyhow::Result<()> {
-    let restored = restore(state)?;
+    let restored = match restore(state) {
+        Err(error @ JournalError::Placement(_)) if !geteuid().is_root() => Err(error).advise(OWN_STATE)?,
+        restored => restored?,
+    };
     for undo in &restored.written {
         output.warn(format_args!(
             "a run that was killed had left {} changed; it is {:?} again",
