@@ -238,7 +238,10 @@ fn daemon<'a>(
     match started {
         Ok(daemon) => Ok(daemon),
         Err(Error::Policy(problems)) => Err(anyhow::anyhow!("{}", listed(file, &problems.0))),
-        Err(error) => Err(error).advise("run as root, or give a folder of your own with --state"),
+        Err(error) => Err(error).advise(
+            "run as root; other users name a folder of their own with --state, and have no control groups \
+             (`quota`, `weight`, `group_cpus`)",
+        ),
     }
 }
 

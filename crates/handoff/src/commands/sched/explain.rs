@@ -28,8 +28,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// How many of the slowest wake-ups.
-    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 3)]
-    slowest: usize,
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    slowest: u16,
     /// One transaction: the thread that called.
     #[arg(long, value_name = "TID", requires_all = ["from", "to"])]
     caller: Option<Tid>,
@@ -54,7 +54,9 @@ impl Options {
                 let window = Window { caller, callee: self.callee, start, end };
                 vec![explain_in(&found.trace, &timeline, window)?]
             }
-            (None, ..) => slowest_wakes(&found.trace, &timeline, self.slowest, |tid| found.wants(tid)),
+            (None, ..) => {
+                slowest_wakes(&found.trace, &timeline, usize::from(self.slowest), |tid| found.wants(tid))
+            }
             _ => bail!("a transaction needs --caller, --from and --to"),
         };
         ensure!(
