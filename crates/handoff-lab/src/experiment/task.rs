@@ -89,6 +89,9 @@ pub enum TaskError {
         tail(stderr)
     )]
     Failed { command: String, status: ExitStatus, stderr: String },
+    /// Of this program's own: how it was started says nothing to the file's author.
+    #[error("the workload failed{}", tail(stderr.trim_start().trim_start_matches("error: ")))]
+    Workload { stderr: String },
     #[error("`{command}` was killed after {} s; raise `limit_seconds` if it needs longer", limit.as_secs())]
     Late { command: String, limit: Duration },
     #[error("the output of `{command}` has no figure {name:?}: {reason}")]
@@ -199,7 +202,11 @@ impl Task {
         let seconds = start.elapsed().as_secs_f64();
         if !status.success() {
             let stderr = read(&mut stderr).unwrap_or_default();
-            return Err(TaskError::Failed { command: self.command(), status, stderr });
+            return Err(if self.is_workload {
+                TaskError::Workload { stderr }
+            } else {
+                TaskError::Failed { command: self.command(), status, stderr }
+            });
         }
         let mut run = Run { seconds, ..Run::default() };
         run.add_usage(&usage);
@@ -406,6 +413,9 @@ mod tests {
         assert!(error.to_string().contains("cannot start `/no/such/program`"));
         let error = task(&["sh", "-c", "echo alas >&2; exit 3"]).run().expect_err("fails").to_string();
         assert!(error.contains("exit status: 3") && error.ends_with(": alas"), "{error}");
+        let mut workload = task(&["sh", "-c", "echo error: it needs root >&2; exit 2"]);
+        workload.is_workload = true;
+        assert_eq!(workload.run().expect_err("fails").to_string(), "the workload failed: it needs root");
     }
 
     #[test]
