@@ -1,5 +1,7 @@
 //! Names that differ in the files and become one in a language.
 
+use std::collections::HashMap;
+
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::source::Span;
 
@@ -10,16 +12,16 @@ pub(crate) fn find<'n>(
     names: impl Iterator<Item = (&'n str, Span)>,
     convert: impl Fn(&str) -> String,
 ) {
-    let mut seen: Vec<(String, Span)> = Vec::new();
+    let mut seen: HashMap<String, Span> = HashMap::new();
     for (name, span) in names {
         let converted = convert(name);
-        if let Some((_, other)) = seen.iter().find(|(known, _)| *known == converted) {
+        if let Some(other) = seen.get(&converted) {
             diagnostics.push(
                 Diagnostic::error(span, format!("two names become `{converted}` in {language}"))
                     .related(*other, "the other one")
                     .help("rename one of them"),
             );
         }
-        seen.push((converted, span));
+        seen.entry(converted).or_insert(span);
     }
 }

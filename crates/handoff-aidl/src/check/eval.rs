@@ -1,7 +1,7 @@
 //! Constant expressions are computed.
 
 use super::{Checker, EnumValues, Known};
-use crate::ast::{Expr, ExprKind, Item, ItemKind, Member, Path};
+use crate::ast::{Const, Expr, ExprKind, Item, ItemKind, Member, Path};
 use crate::diagnostic::{Diagnostic, similar};
 use crate::model::{DefId, Primitive, Type, TypeKind, Value};
 use crate::source::{Language, Span};
@@ -30,7 +30,7 @@ impl Computed {
     }
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
     /// The value of an expression; `None` after an error was reported.
     pub(super) fn evaluate(&mut self, scope: DefId, expr: &Expr) -> Option<Value> {
         self.compute(scope, expr).map(|computed| computed.value)
@@ -301,19 +301,18 @@ impl Checker<'_> {
     /// A constant or value of an enum by its own name; `None` if there is none of that name.
     fn member_value(&mut self, id: DefId, name: &str, used: Span) -> Option<Option<Computed>> {
         if self.is_enum(id) {
-            let values = match self.enums.get(&id).cloned() {
-                Some(Known::Done(values)) => values,
-                Some(Known::InProgress) => match self.value_so_far(id, name) {
-                    Some(value) => return Some(enumerator(id, name, value)),
-                    None if self.value_names(id).contains(&name) => return Some(self.in_circles(used)),
-                    None => return None,
-                },
-                None => self.enum_values(id),
+            if !self.enums.contains_key(&id) {
+                self.enum_values(id);
+            }
+            return match (self.value_so_far(id, name), self.enums.get(&id)) {
+                (Some(value), _) => Some(enumerator(id, name, value)),
+                (None, Some(Known::InProgress)) if self.value_names(id).contains(&name) => {
+                    Some(self.in_circles(used))
+                }
+                _ => None,
             };
-            let value = values.iter().find(|(other, _)| other == name).map(|(_, value)| *value)?;
-            return Some(enumerator(id, name, value));
         }
-        let constant = constants(self.entry(id).item).find(|constant| constant.name.text == name)?;
+        let constant = self.constant(id, name)?;
         let key = (id, name.to_owned());
         match self.constants.get(&key).cloned() {
             Some(Known::Done(value)) => return Some(value),
@@ -335,6 +334,14 @@ impl Checker<'_> {
         let computed = value.map(|value| Computed { value, wide });
         self.constants.insert(key, Known::Done(computed.clone()));
         Some(computed)
+    }
+
+    /// The declaration of a constant.
+    fn constant(&mut self, id: DefId, name: &str) -> Option<&'a Const> {
+        let item = self.entry(id).item;
+        // Of two of one name, which is an error, the first.
+        let by_name = || constants(item).map(|one| (one.name.text.as_str(), one)).rev().collect();
+        self.by_name.entry(id).or_insert_with(by_name).get(name).copied()
     }
 
     fn in_circles<T>(&mut self, used: Span) -> Option<T> {
@@ -436,7 +443,7 @@ fn enumerator(id: DefId, name: &str, value: i128) -> Option<Computed> {
 }
 
 /// The constants that a declaration holds.
-pub(super) fn constants(item: &Item) -> impl Iterator<Item = &crate::ast::Const> {
+pub(super) fn constants(item: &Item) -> impl DoubleEndedIterator<Item = &Const> {
     let members = match &item.kind {
         ItemKind::Interface { members, .. }
         | ItemKind::Parcelable { members, .. }

@@ -1,5 +1,7 @@
 //! Methods, fields and values of a definition.
 
+use std::collections::HashMap;
+
 use super::Checker;
 use super::eval::constants;
 use crate::ast::{self, Direction, Ident, ItemKind, Member};
@@ -155,7 +157,7 @@ impl Checker<'_> {
                 .help("number all methods or none: `void method() = 3;`");
             self.error(diagnostic);
         }
-        let mut used: Vec<(u32, Span)> = Vec::new();
+        let mut used: HashMap<u32, Span> = HashMap::new();
         let mut defined = Vec::new();
         for (index, method) in methods().enumerate() {
             let number = match &method.id {
@@ -173,13 +175,13 @@ impl Checker<'_> {
                 },
                 None => index as u32,
             };
-            if let Some((_, earlier)) = used.iter().find(|(other, _)| *other == number) {
+            if let Some(earlier) = used.get(&number) {
                 let span = method.id.as_ref().map_or(method.name.span, |expr| expr.span);
                 let diagnostic = Diagnostic::error(span, format!("two methods have the number {number}"))
                     .related(*earlier, "the other one");
                 self.error(diagnostic);
             }
-            used.push((number, method.name.span));
+            used.entry(number).or_insert(method.name.span);
             defined.push(self.method(id, all_oneway, method, number));
         }
         Interface { base, methods: defined }
@@ -214,22 +216,22 @@ impl Checker<'_> {
     }
 
     fn check_overloads<'m>(&mut self, methods: impl Iterator<Item = &'m ast::Method>) {
-        let mut seen: Vec<&Ident> = Vec::new();
+        let mut seen: HashMap<&str, Span> = HashMap::new();
         for method in methods {
             let name = &method.name;
             if RESERVED_METHODS.contains(&name.text.as_str()) {
                 let message = format!("every interface has a method `{}` already", name.text);
                 self.error(Diagnostic::error(name.span, message).label("reserved"));
             }
-            if let Some(earlier) = seen.iter().find(|other| other.text == name.text) {
+            if let Some(earlier) = seen.get(name.text.as_str()) {
                 let diagnostic =
                     Diagnostic::error(name.span, format!("there are two methods `{}`", name.text))
                         .label("defined again")
-                        .related(earlier.span, "first defined here")
+                        .related(*earlier, "first defined here")
                         .help("methods are told apart by their names alone");
                 self.error(diagnostic);
             }
-            seen.push(name);
+            seen.entry(&name.text).or_insert(name.span);
         }
     }
 
@@ -343,16 +345,16 @@ impl Checker<'_> {
     }
 
     fn no_twins<'n>(&mut self, names: impl Iterator<Item = &'n Ident>, what: &str) {
-        let mut seen: Vec<&Ident> = Vec::new();
+        let mut seen: HashMap<&str, Span> = HashMap::new();
         for name in names {
-            if let Some(earlier) = seen.iter().find(|other| other.text == name.text) {
+            if let Some(earlier) = seen.get(name.text.as_str()) {
                 let diagnostic =
                     Diagnostic::error(name.span, format!("there are two {what}s `{}`", name.text))
                         .label("defined again")
-                        .related(earlier.span, "first defined here");
+                        .related(*earlier, "first defined here");
                 self.error(diagnostic);
             }
-            seen.push(name);
+            seen.entry(&name.text).or_insert(name.span);
         }
     }
 }

@@ -12,7 +12,9 @@ pub(crate) use types::{QUEUE, SYNCHRONIZED, UNSYNCHRONIZED};
 
 use std::collections::HashMap;
 
-use crate::ast::{Annotation, Docs, Document, Enumerator, Expr, ExprKind, Ident, Item, ItemKind, Member};
+use crate::ast::{
+    Annotation, Const, Docs, Document, Enumerator, Expr, ExprKind, Ident, Item, ItemKind, Member,
+};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::model::{Def, DefId, DefKind, DefName, Model};
 use crate::source::{FileId, Language, Span};
@@ -39,6 +41,7 @@ pub fn check(documents: &[Parsed], diagnostics: &mut Diagnostics) -> Model {
         diagnostics,
         constants: HashMap::new(),
         enums: HashMap::new(),
+        by_name: HashMap::new(),
         depth: 0,
     };
     checker.collect();
@@ -76,6 +79,8 @@ pub(crate) struct Checker<'a> {
     diagnostics: &'a mut Diagnostics,
     constants: HashMap<(DefId, String), Known<Option<eval::Computed>>>,
     enums: HashMap<DefId, Known<EnumValues>>,
+    /// The constants that definitions hold, by name, of those that were asked for one.
+    by_name: HashMap<DefId, HashMap<&'a str, &'a Const>>,
     /// How deep constants refer to each other.
     depth: u32,
 }

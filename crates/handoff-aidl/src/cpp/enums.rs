@@ -1,5 +1,6 @@
 //! Enums, and constants of classes.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use super::Generator;
@@ -27,11 +28,10 @@ impl Generator<'_> {
                 code,
                 "[[nodiscard]] inline std::string toString({name} value) {{\n  switch (value) {{"
             );
-            let mut seen = Vec::new();
+            let mut seen = HashSet::new();
             for one in &of.enumerators {
                 // Two names may mean the same number; the first is its name.
-                if !seen.contains(&one.value) {
-                    seen.push(one.value);
+                if seen.insert(one.value) {
                     let _ = writeln!(code, "    case {name}::{0}:\n      return \"{0}\";", one.name);
                 }
             }

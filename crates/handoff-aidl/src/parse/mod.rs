@@ -15,6 +15,8 @@ use crate::source::{FileId, Language, Sources, Span};
 /// Types, expressions and declarations nest no deeper: more is nobody's interface, and would
 /// otherwise be a way to exhaust the stack of whoever compiles it.
 const DEEPEST: u32 = 64;
+/// A definition has no more members, for the same reason: languages that it is written in compare each with each.
+const MOST_MEMBERS: usize = 16_384;
 /// Larger files are nobody's interface.
 const LARGEST: usize = 4 << 20;
 
@@ -203,6 +205,15 @@ impl Parser<'_> {
         }
     }
 
+    /// An error at the present token if so many members or items stand in front of it that there may be no more.
+    fn room_behind(&mut self, count: usize) -> Parsed<()> {
+        if count < MOST_MEMBERS {
+            return Ok(());
+        }
+        let diagnostic = Diagnostic::error(self.span(), format!("more than {MOST_MEMBERS} members"));
+        Err(self.error(diagnostic.label("one too many")))
+    }
+
     /// `{ member* }`, where each error costs one member.
     fn block<T>(&mut self, mut member: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let open = self.expect_sign("{")?;
@@ -219,6 +230,7 @@ impl Parser<'_> {
                 self.error(diagnostic);
                 return Ok(members);
             }
+            self.room_behind(members.len())?;
             let before = self.at;
             match member(self) {
                 Ok(member) => members.push(member),
@@ -237,6 +249,7 @@ impl Parser<'_> {
             if self.eat_sign(close).is_some() {
                 return Ok(items);
             }
+            self.room_behind(items.len())?;
             items.push(item(self)?);
             if self.eat_sign(",").is_none() {
                 self.expect_sign(close)?;

@@ -1,6 +1,6 @@
 //! Names, types, annotations and parameters.
 
-use super::{Parsed, Parser};
+use super::{DEEPEST, Parsed, Parser};
 use crate::ast::{Annotation, Dimension, Direction, Ident, Parameter, Path, TypeExpr, Version};
 use crate::diagnostic::Diagnostic;
 use crate::lex::TokenKind;
@@ -30,10 +30,16 @@ impl Parser<'_> {
 
     /// `a.b.c`
     pub(super) fn dotted(&mut self, what: &str) -> Parsed<Vec<Ident>> {
+        let start = self.span();
         let mut names = vec![self.ident(what)?];
         while self.is_sign(".") && self.ahead(1).kind == TokenKind::Word {
             self.bump();
             names.push(self.ident(what)?);
+        }
+        // Each part is a module, a namespace or a folder in another.
+        if names.len() > DEEPEST as usize {
+            let span = start.to(self.last_span());
+            return Err(self.error(Diagnostic::error(span, format!("a name of more than {DEEPEST} parts"))));
         }
         Ok(names)
     }

@@ -1,5 +1,6 @@
 //! Enums: a number with named values, since a newer peer may send others.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use super::Generator;
@@ -32,11 +33,10 @@ impl Generator<'_> {
             option = self.std("Option"),
         );
         // Two names may mean the same number; the first is its name.
-        let mut seen = Vec::new();
+        let mut seen = HashSet::new();
         let mut arms = String::new();
         for one in &of.enumerators {
-            if !seen.contains(&one.value) {
-                seen.push(one.value);
+            if seen.insert(one.value) {
                 let _ = writeln!(arms, "Self::{} => Some({:?}),", shouty(&one.name), one.name);
             }
         }

@@ -44,6 +44,26 @@ fn faults_are_shown_with_place_and_advice() {
     assert_eq!(found.len(), expected.len());
 }
 
+/// What a file may do to the stack or to the time of whoever compiles it is bounded, and said at its place.
+#[test]
+fn names_and_definitions_have_an_end() {
+    let of = |text: &str| report("IFoo.aidl", text, &Options::default()).0;
+    let package = format!("package {};\ninterface IFoo {{}}", vec!["a"; 100_000].join("."));
+    assert!(of(&package).contains("error: a name of more than 64 parts\n --> IFoo.aidl:1:9\n"));
+    let members = |one: fn(usize) -> String| (0..16_385).map(one).collect::<String>();
+    for (text, line) in [
+        (format!("enum IFoo {{\n{}}}", members(|n| format!("V{n},\n"))), 16_386),
+        (format!("parcelable IFoo {{\n{}}}", members(|n| format!("int f{n};\n"))), 16_386),
+        (format!("interface IFoo {{\n{}}}", members(|n| format!("void m{n}();\n"))), 16_386),
+    ] {
+        let said = of(&text);
+        assert!(said.contains("error: more than 16384 members\n"), "{said}");
+        assert!(said.contains(&format!(" IFoo.aidl:{line}:1\n")), "{said}");
+    }
+    let constants: String = (0..16_384).map(|n| format!("const int C{n} = {n};\n")).collect();
+    assert_eq!(of(&format!("interface IFoo {{\n{constants}}}")), "");
+}
+
 /// Numbers that look random and are the same in each run.
 struct Numbers(u64);
 
