@@ -47,6 +47,16 @@ fn exception_of(error: &Error) -> binder_exception_t {
     }
 }
 
+/// As on Android, the last object that a process adds under a name has it. Another process's name is not taken.
+fn add(runtime: &Runtime, name: &str, node: Binder, options: ServiceOptions) -> Result<(), Error> {
+    match runtime.services().add(name, node.clone(), options) {
+        Err(Error::NameTaken { pid, .. }) if pid == std::process::id() => {
+            runtime.services().add(name, node, ServiceOptions { replace: true, ..options })
+        }
+        added => added,
+    }
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AServiceManager_addServiceWithFlags(
     binder: *mut AIBinder,
@@ -68,7 +78,7 @@ pub unsafe extern "C" fn AServiceManager_addServiceWithFlags(
     // SAFETY: not null, and held by the header's promise.
     let node = unsafe { node(binder) };
     let options = ServiceOptions { allow_isolated: flags & ALLOW_ISOLATED != 0, ..ServiceOptions::default() };
-    match runtime().map(|runtime| runtime.services().add(name, node, options)) {
+    match runtime().map(|runtime| add(&runtime, name, node, options)) {
         Ok(Ok(())) => EX_NONE,
         Ok(Err(error)) => {
             complain("AServiceManager_addService", name, &error);

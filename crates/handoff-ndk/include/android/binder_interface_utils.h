@@ -26,9 +26,9 @@ public:
     SharedRefBase(const SharedRefBase&) = delete;
     SharedRefBase& operator=(const SharedRefBase&) = delete;
     virtual ~SharedRefBase() {
-        /* What a constructor that throws leaves behind was never given to anybody. */
-        if (!mIsOwned && std::uncaught_exceptions() == 0) misused("nothing owned it: make it with SharedRefBase::make");
-        if (!mOwner.expired()) misused("it has a second owner: let SharedRefBase::make be the only one");
+        /* What a constructor that throws leaves behind was never given to anybody. In brackets is what tests of Android look for. */
+        if (!mIsOwned && std::uncaught_exceptions() == 0) misused("nothing owned it (SharedRefBase: no ref created during lifetime): make it with SharedRefBase::make");
+        if (!mOwner.expired()) misused("it has a second owner (Is this object double-owned?): let SharedRefBase::make be the only one");
     }
 
     std::shared_ptr<SharedRefBase> ref() {

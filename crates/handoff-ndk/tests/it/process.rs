@@ -8,7 +8,10 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use handoff_ipc::runtime::SOCKET_VARIABLE;
-use handoff_ipc::servicemanager::{Manager, NamePattern, Policy, Principal, Rule, SocketAccess};
+use handoff_ipc::servicemanager::{
+    Manager, NamePattern, Policy, Principal, Rule, ServiceOptions, SocketAccess,
+};
+use handoff_ipc::{Binder, ParcelService};
 use handoff_testkit::{require, require_tool};
 
 use crate::built::{From, Server, Workshop, run};
@@ -192,6 +195,16 @@ fn who_hears_of_a_registration_owns_the_reference() {
     // Memory that is given back twice is found by the C library's own checks, too.
     let said = run(command(&workshop, &program, &["hears"]).env("MALLOC_CHECK_", "3"));
     assert_eq!(said, "all is well\n");
+}
+
+#[test]
+fn the_last_object_of_a_process_has_a_name() {
+    let workshop = Workshop::new(require!(require_tool("g++")));
+    let program = program(&workshop);
+    let own = Binder::new(ParcelService::new("sample.IProcess", |_, _| Ok(None)));
+    workshop.manager.services().add("others", own, ServiceOptions::default()).unwrap();
+    let said = run(&mut command(&workshop, &program, &["replaces"]));
+    assert!(said.starts_with("all is well\n"), "{said}");
 }
 
 #[test]

@@ -247,6 +247,19 @@ static void hears() {
     puts("all is well");
 }
 
+/* The last object that a process adds under a name has it; adding it again changes nothing. */
+static void replaces() {
+    ndk::SpAIBinder first = made(), second = made();
+    CHECK(AServiceManager_addService(first.get(), "replaced") == EX_NONE);
+    CHECK(AServiceManager_addService(second.get(), "replaced") == EX_NONE);
+    CHECK(ndk::SpAIBinder(AServiceManager_checkService("replaced")) == second);
+    CHECK(AServiceManager_addService(second.get(), "replaced") == EX_NONE);
+    CHECK(ndk::SpAIBinder(AServiceManager_checkService("replaced")) == second);
+    /* Another process's name is not taken. */
+    CHECK(AServiceManager_addService(first.get(), "others") == EX_ILLEGAL_STATE);
+    puts("all is well");
+}
+
 static void mistakes(const std::string& what) {
     ndk::SpAIBinder own = made();
     CHECK(AServiceManager_addService(nullptr, "name") == EX_ILLEGAL_ARGUMENT);
@@ -294,5 +307,6 @@ int main(int, char** args) {
     if (what == "holds for ever") holds(true);
     if (what == "lets") lets();
     if (what == "hears") hears();
+    if (what == "replaces") replaces();
     if (what == "mistakes") mistakes(args[2]);
 }
