@@ -145,8 +145,13 @@ impl Loader<'_> {
             (None, Some(text)) => text.to_owned(),
             (None, None) => match std::fs::read(path).map(String::from_utf8) {
                 Ok(Ok(text)) => text,
-                Ok(Err(_)) => {
-                    complain(self, format!("{} is not UTF-8", path.display()), "save it as UTF-8");
+                Ok(Err(error)) => {
+                    let at = error.utf8_error().valid_up_to();
+                    let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+                    let file = self.sources.add(path, text, language);
+                    let span = Span { file, start: at as u32, end: at as u32 };
+                    let diagnostic = Diagnostic::error(span, format!("{} is not UTF-8", path.display()));
+                    self.diagnostics.push(diagnostic.label("from here on").help("save it as UTF-8"));
                     return None;
                 }
                 Err(error) => {

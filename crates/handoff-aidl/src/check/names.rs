@@ -1,5 +1,7 @@
 //! What a name means where it stands.
 
+use std::collections::HashMap;
+
 use super::Checker;
 use crate::ast::{ItemKind, Path};
 use crate::diagnostic::{Diagnostic, similar};
@@ -166,16 +168,16 @@ impl Checker<'_> {
     pub(super) fn check_imports(&mut self) {
         let documents = self.documents;
         for parsed in documents {
-            let mut seen: Vec<(String, Span)> = Vec::new();
+            let mut seen: HashMap<String, Span> = HashMap::new();
             for import in &parsed.document.imports {
                 let text = import.path.text();
-                if let Some((_, earlier)) = seen.iter().find(|(other, _)| *other == text) {
+                if let Some(earlier) = seen.get(&text) {
                     let diagnostic =
                         Diagnostic::warning(import.path.span, format!("`{text}` is imported twice"))
                             .related(*earlier, "first imported here");
                     self.error(diagnostic);
                 }
-                seen.push((text.clone(), import.path.span));
+                seen.entry(text.clone()).or_insert(import.path.span);
                 if parsed.document.language == Language::Aidl {
                     self.check_aidl_import(&text, import.path.span);
                 }

@@ -64,6 +64,15 @@ fn names_and_definitions_have_an_end() {
     assert_eq!(of(&format!("interface IFoo {{\n{constants}}}")), "");
 }
 
+#[test]
+fn what_is_no_utf_8_is_shown_where_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("IFoo.aidl");
+    std::fs::write(&path, b"package a;\n// caf\xe9\ninterface IFoo {}\n").unwrap();
+    let said = compile(&Options::default(), &[path]).report(false);
+    assert!(said.contains("IFoo.aidl is not UTF-8\n") && said.contains("IFoo.aidl:2:7\n"), "{said}");
+}
+
 /// Numbers that look random and are the same in each run.
 struct Numbers(u64);
 
