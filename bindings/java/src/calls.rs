@@ -85,6 +85,7 @@ fn kept(parcel: &Parcel) -> jlong {
 /// Kinds of what stands between the bytes of a parcel of Java's, as `Parcel.java` has them.
 const OBJECT: i32 = 1;
 const FILE: i32 = 2;
+const PART: i32 = 3;
 
 /// A parcel that Java has put together: how many objects, where each belongs and what it is, then the bytes.
 fn parcel(bytes: &[u8]) -> Result<Parcel, Error> {
@@ -118,6 +119,10 @@ fn parcel(bytes: &[u8]) -> Result<Parcel, Error> {
                     to.write(&0)?; // without a status channel
                     to.write_fd(&*file)
                 })?;
+            }
+            (PART, number) => {
+                let Some(Held::Parcel(part)) = get(number) else { return Err(closed()) };
+                parcel.write(|to| part.send(to))?;
             }
             _ => return Err(malformed()),
         }
@@ -425,9 +430,19 @@ fn taken<T>(
 }
 
 native! {
-    /// A reference of its own for a parcel that is put together.
+    /// Keeps the objects that came in a part of a parcel that was kept: a number, 0 if there are none.
+    fn Java_dev_handoff_Connection_part(
+        env, parcel: jlong, at: jint, bytes: jint
+    ) -> JByteArray<'local> {
+        let found = taken(parcel, at, |from| Parcel::receive_part(from, bytes));
+        give(env, found.map(|(part, _)| kept(&part).to_le_bytes().to_vec()))
+    }
+}
+
+native! {
+    /// A number of its own for a parcel that is put together.
     fn Java_dev_handoff_Connection_holdObject(env, held: jlong) -> JByteArray<'local> {
-        give(env, object(held).map(|object| put(Held::Object(object))))
+        give(env, get(held).ok_or_else(closed).map(put))
     }
 }
 

@@ -3,6 +3,8 @@
 
 #[path = "../../../examples/tests/it/everything/mod.rs"]
 mod everything;
+#[path = "../../../examples/tests/it/holds.rs"]
+mod holds;
 #[path = "../../tests/service.rs"]
 mod service;
 
@@ -197,6 +199,20 @@ fn java_calls_a_service_in_rust_with_values_of_every_type() {
     let service = EverythingStub::new(everything::Everything).binder();
     runtime.services().add("rust.everything", service, ServiceOptions::default()).unwrap();
     let said = run(&mut program("Everything", &generated, &runtime)(""));
+    assert!(said.contains("all is well\n"), "{said}");
+}
+
+/// Holders and bundles are the same bytes to Java and to Rust.
+#[test]
+fn java_has_holders_and_bundles() {
+    require!(require_tool("javac"));
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = Runtime::private().unwrap();
+    let interfaces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/interfaces/holders");
+    let generated = folder.path().join("java");
+    ours(&interfaces, &generated, &ClassOptions::default());
+    runtime.services().add("holds", holds::service(), ServiceOptions::default()).unwrap();
+    let said = run(&mut program("Holds", &generated, &runtime)(""));
     assert!(said.contains("all is well\n"), "{said}");
 }
 

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 
 mod calls;
 mod file;
+mod held;
 mod tasks;
 
 create_exception!(_native, HandoffError, PyOSError, "What could not be had, with the reason.");
@@ -164,6 +165,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<calls::Runtime>()?;
     module.add_class::<calls::Remote>()?;
     module.add_class::<calls::DeathWatch>()?;
+    module.add_class::<held::PyHolder>()?;
+    module.add_class::<held::PyBundle>()?;
+    module.add_function(wrap_pyfunction!(held::write_holder, module)?)?;
+    module.add_function(wrap_pyfunction!(held::read_holder, module)?)?;
+    module.add_function(wrap_pyfunction!(held::write_bundle, module)?)?;
+    module.add_function(wrap_pyfunction!(held::read_bundle, module)?)?;
     module.add_class::<file::FileDescriptor>()?;
     module.add_function(wrap_pyfunction!(calls::connect, module)?)?;
     module.add_function(wrap_pyfunction!(calls::offer, module)?)?;

@@ -5,6 +5,8 @@
 mod corpus;
 #[path = "../../../examples/tests/it/everything/mod.rs"]
 mod everything;
+#[path = "../../../examples/tests/it/holds.rs"]
+mod holds;
 #[path = "../../tests/service.rs"]
 mod service;
 
@@ -76,6 +78,11 @@ fn interfaces(site: &Path) {
     let module = handoff_aidl::generate_python(&compilation, &options)
         .unwrap_or_else(|wrong| panic!("{}", wrong.render(&compilation.sources, false)));
     fs::write(site.join("interfaces.py"), module).unwrap();
+    let holders = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/interfaces/holders");
+    let compilation = handoff_aidl::compile(&handoff_aidl::Options::default(), &[holders]);
+    let module = handoff_aidl::generate_python(&compilation, &PythonOptions::default())
+        .unwrap_or_else(|wrong| panic!("{}", wrong.render(&compilation.sources, false)));
+    fs::write(site.join("holders.py"), module).unwrap();
 }
 
 /// Makes modules of the compiler's own corpus; gives their files.
@@ -103,12 +110,18 @@ fn interfaces_work(tests: &Path, tool: &dyn Fn(&str) -> Command, program: &dyn F
     let add = |name: &str, binder| runtime.services().add(name, binder, ServiceOptions::default()).unwrap();
     let sums = Arc::new(everything::Benchmark::default());
     add("rust.everything", EverythingStub::new(everything::Everything).binder());
+    add("rust.holds", holds::service());
     add("rust.benchmark", BenchmarkStub::new(Arc::clone(&sums)).binder());
     let said = run(tool("pytest")
         .args(["-q", "-p", "no:cacheprovider"])
         .arg(tests.join("test_interfaces.py"))
         .env(SOCKET_VARIABLE, socket));
     assert!(said.contains("25 passed"), "{said}");
+    let said = run(tool("pytest")
+        .args(["-q", "-p", "no:cacheprovider"])
+        .arg(tests.join("test_holders.py"))
+        .env(SOCKET_VARIABLE, socket));
+    assert!(said.contains("4 passed"), "{said}");
     assert_eq!(*sums.sums.lock().unwrap(), [3000, 3000]);
 
     let mut serving = program(&tests.join("everything.py"));

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::diagnostic::Diagnostic;
 use crate::model::{Def, TypeKind};
 use crate::source::Span;
 
@@ -25,10 +24,15 @@ pub struct SourceFile {
     pub text: String,
 }
 
-/// That a language has no `ParcelableHolder`.
-pub(crate) fn no_holder(at: Span, language: &str) -> Diagnostic {
-    Diagnostic::error(at, format!("`ParcelableHolder` cannot be used from {language} yet"))
-        .help("make the extension a field of its own, or write the side that needs it in C++")
+/// Where the type parameters of a parcelable are types of its fields: they are names alone to most languages.
+pub(crate) fn held_parameters(def: &Def) -> Vec<Span> {
+    let mut found = Vec::new();
+    crate::check::each_type(def, &mut |ty, at| {
+        if matches!(ty.kind, TypeKind::Parameter(_)) {
+            found.push(at);
+        }
+    });
+    found
 }
 
 /// Types of a definition that classes cannot hold, with where each stands and what to do.

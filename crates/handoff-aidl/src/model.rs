@@ -18,6 +18,8 @@ pub const FIRST_RESERVED_ID: u32 = VERSION_ID - 99;
 
 /// The definition, brought along, that AIDL's type `ParcelableHolder` stands for.
 pub(crate) const HOLDER: &str = "android.os.ParcelableHolder";
+/// Values under names, of which every language here has a class.
+pub(crate) const BUNDLE: &str = "android.os.PersistableBundle";
 
 /// Number of a definition in its [`Model`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -185,6 +187,11 @@ impl Def {
     /// Whether it is what AIDL's type `ParcelableHolder` stands for.
     pub fn is_holder(&self) -> bool {
         self.name.to_string() == HOLDER
+    }
+
+    /// Whether it is Android's `PersistableBundle`.
+    pub fn is_bundle(&self) -> bool {
+        self.name.to_string() == BUNDLE
     }
 
     /// True if it has an annotation.

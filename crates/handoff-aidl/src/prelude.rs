@@ -10,8 +10,12 @@ pub(crate) const NATIVE_HANDLE: &str = "android/hardware/common/NativeHandle.aid
 /// The file that defines what AIDL's type `ParcelableHolder` stands for.
 pub(crate) const HOLDER: &str = "android/os/ParcelableHolder.aidl";
 
-const FILES: [(&str, &str); 8] = [
+/// The file that defines `PersistableBundle`, for interfaces that import it.
+const BUNDLE: &str = "android/os/PersistableBundle.aidl";
+
+const FILES: [(&str, &str); 9] = [
     (HOLDER, include_str!("prelude/ParcelableHolder.aidl")),
+    (BUNDLE, include_str!("prelude/PersistableBundle.aidl")),
     (NATIVE_HANDLE, include_str!("prelude/NativeHandle.aidl")),
     ("android/hardware/common/Ashmem.aidl", include_str!("prelude/Ashmem.aidl")),
     ("android/hardware/common/MappableFile.aidl", include_str!("prelude/MappableFile.aidl")),

@@ -7,6 +7,7 @@
 #![allow(clippy::missing_safety_doc)] // The headers say what each pointer is.
 
 pub mod binder;
+pub mod bundle;
 pub mod class;
 pub mod death;
 mod engine;

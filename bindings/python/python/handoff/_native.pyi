@@ -1,35 +1,41 @@
 from collections.abc import Awaitable, Callable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Literal, Optional, Protocol, Union, final
+from typing import Any, Literal, Optional, Protocol, Union, final
 
 from typing_extensions import TypeAlias
 
 __all__ = [
-    "HandoffError",
-    "placed",
+    "Bundle",
+    "Caller",
     "DeadObjectError",
     "DeadlineError",
-    "WrongInterfaceError",
+    "DeathWatch",
+    "FileDescriptor",
+    "HandoffError",
+    "Holder",
     "NameTakenError",
     "NoServiceError",
     "Parcel",
-    "FileDescriptor",
-    "Caller",
-    "Runtime",
     "Remote",
-    "DeathWatch",
-    "connect",
-    "offer",
+    "Runtime",
+    "WrongInterfaceError",
     "allowed_cpus",
+    "connect",
     "core_classes",
     "current_cpu",
     "get_priority",
+    "offer",
     "pin_process",
     "pin_thread",
+    "placed",
+    "read_bundle",
+    "read_holder",
     "resolve_cpus",
     "set_foreground",
     "set_priority",
+    "write_bundle",
+    "write_holder",
 ]
 
 class _HasFileno(Protocol):
@@ -142,6 +148,32 @@ class Parcel:
     def leave(self) -> None:
         """Leaves what was entered last; what a newer version added to a parcelable is skipped."""
 
+@final
+class Holder:
+    """A parcelable as it travels, with its type's name: what `handoff.aidl.ParcelableHolder` is made of."""
+
+    def __new__(cls, stable: bool) -> Holder: ...
+    @property
+    def is_empty(self) -> bool: ...
+    def set(self, descriptor: str, stable: bool, value: Parcel) -> None: ...
+    def get(self, descriptor: str) -> Optional[Parcel]: ...
+    def clear(self) -> None: ...
+
+@final
+class Bundle:
+    """Values under names: what `handoff.aidl.PersistableBundle` is made of."""
+
+    def __new__(cls) -> Bundle: ...
+    def put(self, kind: str, name: str, value: object) -> None: ...
+    def get(self, name: str) -> Optional[tuple[str, Any]]: ...
+    def remove(self, name: str) -> bool: ...
+    def names(self) -> list[str]: ...
+    def __len__(self) -> int: ...
+
+def write_holder(to: Parcel, value: Holder) -> None: ...
+def read_holder(source: Parcel, stable: bool) -> Holder: ...
+def write_bundle(to: Parcel, value: Bundle) -> None: ...
+def read_bundle(source: Parcel) -> Optional[Bundle]: ...
 @final
 class FileDescriptor:
     """A file descriptor of its own, closed with the object: a copy of that of a file, a socket, a number."""

@@ -27,6 +27,8 @@ from enum import IntEnum
 from typing import Any, Callable, ClassVar, Generic, Optional, TypeVar
 
 from . import Caller, ExceptionCode, FileDescriptor, HandoffError, Parcel, Remote, Runtime, ServiceError, offer
+from ._native import Holder, read_bundle, read_holder, write_bundle, write_holder
+from .bundle import PersistableBundle, bundle_of
 
 T = TypeVar("T")
 E = TypeVar("E", bound="Enum")
@@ -327,7 +329,93 @@ class _Enumeration(Codec[E]):
         return [self.kind(number) for number in self.numbers.read_items(source, count)]
 
 
-class _Structure(Codec[T]):
+class _Held(Codec[T]):
+    """What a `ParcelableHolder` can hold: a parcelable or a union, of a name and a stability."""
+
+    descriptor = ""
+    stable = False
+
+    @abc.abstractmethod
+    def write_held(self, to: Parcel, value: T) -> None:
+        """Appends a value without the mark that it is not null."""
+
+    @abc.abstractmethod
+    def read_held(self, source: Parcel) -> T:
+        """Takes what `write_held` wrote."""
+
+    def write(self, to: Parcel, value: T) -> None:
+        to.write_int(1)
+        self.write_held(to, value)
+
+    def read_nullable(self, source: Parcel) -> Optional[T]:
+        return None if source.read_int() == 0 else self.read_held(source)
+
+
+#: How values of a class that a module was made with stand in a parcel.
+_codecs: dict[object, _Held[Any]] = {}
+
+
+class ParcelableHolder:
+    """A parcelable or union of any type, such as what a vendor adds; or nothing. It stays as it travels until it is asked
+    for. `stable` is whether the parcelable around it is `@VintfStability`."""
+
+    def __init__(self, stable: bool = False) -> None:
+        self._held = Holder(stable)
+
+    def set(self, value: object) -> None:
+        """Puts a value in, in the place of what was there; `ServiceError` if its type promises less than it must."""
+        codec, parcel = _codec_of(type(value)), Parcel()
+        codec.write_held(parcel, value)
+        self._held.set(codec.descriptor, codec.stable, parcel)
+
+    def get(self, kind: type[T]) -> Optional[T]:
+        """The value, if one of this type is there."""
+        codec = _codec_of(kind)
+        parcel = self._held.get(codec.descriptor)
+        return None if parcel is None else codec.read_held(parcel)
+
+    def clear(self) -> None:
+        """Lets go what is there."""
+        self._held.clear()
+
+    def __bool__(self) -> bool:
+        return not self._held.is_empty
+
+
+def _codec_of(kind: type[T]) -> _Held[T]:
+    codec = _codecs.get(kind)
+    if codec is None or not codec.descriptor:
+        raise TypeError(f"{kind.__name__} is no parcelable or union of an interface")
+    return codec
+
+
+class _Holder(Codec[ParcelableHolder]):
+    def __init__(self, stable: bool) -> None:
+        self.stable = stable
+
+    def write(self, to: Parcel, value: ParcelableHolder) -> None:
+        if not isinstance(value, ParcelableHolder):
+            raise TypeError(_unlike("a ParcelableHolder", value))
+        write_holder(to, value._held)
+
+    def read_nullable(self, source: Parcel) -> Optional[ParcelableHolder]:
+        holder = ParcelableHolder(self.stable)
+        holder._held = read_holder(source, self.stable)
+        return holder
+
+
+class _BundleCodec(Codec[PersistableBundle]):
+    def write(self, to: Parcel, value: PersistableBundle) -> None:
+        if not isinstance(value, PersistableBundle):
+            raise TypeError(_unlike("a PersistableBundle", value))
+        write_bundle(to, value.native)
+
+    def read_nullable(self, source: Parcel) -> Optional[PersistableBundle]:
+        native = read_bundle(source)
+        return None if native is None else bundle_of(native)
+
+
+class _Structure(_Held[T]):
     """A parcelable: that it is not null, its size, its fields."""
 
     def __init__(self, kind: Callable[..., T], fields: Callable[[], Sequence[tuple[str, Codec[Any]]]]) -> None:
@@ -341,18 +429,15 @@ class _Structure(Codec[T]):
             self.known = True
         return self.fields
 
-    def write(self, to: Parcel, value: T) -> None:
+    def write_held(self, to: Parcel, value: T) -> None:
         if isinstance(self.kind, type) and not isinstance(value, self.kind):
             raise TypeError(_unlike(f"a {self.kind.__name__}", value))
-        to.write_int(1)
         to.begin_sized()
         for name, codec in self._fields():
             codec.write(to, getattr(value, name))
         to.end_sized()
 
-    def read_nullable(self, source: Parcel) -> Optional[T]:
-        if source.read_int() == 0:
-            return None
+    def read_held(self, source: Parcel) -> T:
         source.enter_sized()
         values = {}
         for name, codec in self._fields():
@@ -364,26 +449,23 @@ class _Structure(Codec[T]):
         return self.kind(**values)
 
 
-class _Union(Codec[T]):
+class _Union(_Held[T]):
     """A union: that it is not null, the number of its field, the value."""
 
     def __init__(self, kind: Callable[..., T], fields: Callable[[], Sequence[tuple[str, Codec[Any]]]]) -> None:
         self.structure = _Structure(kind, fields)
 
-    def write(self, to: Parcel, value: Any) -> None:
+    def write_held(self, to: Parcel, value: Any) -> None:
         kind = self.structure.kind
         if isinstance(kind, type) and not isinstance(value, kind):
             raise TypeError(_unlike(f"a {kind.__name__}", value))
         for number, (name, codec) in enumerate(self.structure._fields()):
             if name == value.tag:
-                to.write_int(1)
                 to.write_int(number)
                 return codec.write(to, value.value)
         raise ValueError(f"{type(value).__name__} has no field {value.tag!r}")
 
-    def read_nullable(self, source: Parcel) -> Optional[T]:
-        if source.read_int() == 0:
-            return None
+    def read_held(self, source: Parcel) -> T:
         number, fields = source.enter_tagged(), self.structure._fields()
         if not 0 <= number < len(fields):
             raise HandoffError(f"bad parcel: a union has no field {number}")
@@ -554,6 +636,7 @@ BYTES: Codec[bytes] = _Bytes()
 OBJECT: Codec[Remote] = _Object()
 FILE: Codec[FileDescriptor] = _File()
 BARE_FILE: Codec[FileDescriptor] = _BareFile()
+BUNDLE: Codec[PersistableBundle] = _BundleCodec()
 
 
 def nullable(inner: Codec[T]) -> Codec[Optional[T]]:
@@ -586,14 +669,35 @@ def enumeration(kind: type[E], numbers: Codec[int]) -> Codec[E]:
     return _Enumeration(kind, numbers)
 
 
-def structure(kind: Callable[..., T], fields: Callable[[], Sequence[tuple[str, Codec[Any]]]]) -> Codec[T]:
-    """A parcelable: its class, and its fields in their order."""
-    return _Structure(kind, fields)
+def _known(codec: _Held[T], kind: object, descriptor: str, stable: bool) -> Codec[T]:
+    codec.descriptor, codec.stable = descriptor, stable
+    _codecs[kind] = codec
+    return codec
 
 
-def union(kind: Callable[..., T], fields: Callable[[], Sequence[tuple[str, Codec[Any]]]]) -> Codec[T]:
-    """A union: its class, and its fields in their order."""
-    return _Union(kind, fields)
+def structure(
+    kind: Callable[..., T],
+    fields: Callable[[], Sequence[tuple[str, Codec[Any]]]],
+    descriptor: str = "",
+    stable: bool = False,
+) -> Codec[T]:
+    """A parcelable: its class, its fields in their order, its name in AIDL, whether it is `@VintfStability`."""
+    return _known(_Structure(kind, fields), kind, descriptor, stable)
+
+
+def union(
+    kind: Callable[..., T],
+    fields: Callable[[], Sequence[tuple[str, Codec[Any]]]],
+    descriptor: str = "",
+    stable: bool = False,
+) -> Codec[T]:
+    """A union: as `structure`."""
+    return _known(_Union(kind, fields), kind, descriptor, stable)
+
+
+def holder(stable: bool) -> Codec[ParcelableHolder]:
+    """A parcelable of any type, in one that is `@VintfStability` or not."""
+    return _Holder(stable)
 
 
 def interface(proxy: Callable[[], Callable[[Remote], T]]) -> Codec[T]:

@@ -16,7 +16,7 @@ use crate::ast::{
     Annotation, Const, Docs, Document, Enumerator, Expr, ExprKind, Ident, Item, ItemKind, Member,
 };
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::model::{Def, DefId, DefKind, DefName, Model};
+use crate::model::{BUNDLE, Def, DefId, DefKind, DefName, Model};
 use crate::source::{FileId, Language, Span};
 
 /// A file that was parsed.
@@ -194,7 +194,14 @@ impl<'a> Checker<'a> {
                 let said = |key: &str| {
                     headers.iter().find(|(name, _)| name.text == key).map(|(_, text)| text.text.clone())
                 };
-                DefKind::Opaque { rust_type: said("rust_type"), ndk_header: said("ndk_header") }
+                let (mut rust_type, mut ndk_header) = (said("rust_type"), said("ndk_header"));
+                if self.entry(id).name.to_string() == BUNDLE {
+                    // Android's own file names the class of Android's crate, which is not here.
+                    rust_type = rust_type.filter(|path| !path.starts_with("binder::"));
+                    rust_type.get_or_insert_with(|| "::handoff_ipc::parcel::PersistableBundle".to_owned());
+                    ndk_header.get_or_insert_with(|| "android/persistable_bundle_aidl.h".to_owned());
+                }
+                DefKind::Opaque { rust_type, ndk_header }
             }
             ItemKind::Union { parameters, members } => {
                 DefKind::Union(self.define_union(id, parameters, members))

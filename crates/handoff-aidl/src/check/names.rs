@@ -9,7 +9,7 @@ use crate::model::DefId;
 use crate::source::{Language, Span};
 
 /// Types that need no definition.
-pub(crate) const AIDL_TYPES: [&str; 17] = [
+pub(crate) const AIDL_TYPES: [&str; 16] = [
     "void",
     "boolean",
     "byte",
@@ -26,7 +26,6 @@ pub(crate) const AIDL_TYPES: [&str; 17] = [
     "List",
     "Map",
     "ParcelableHolder",
-    "PersistableBundle",
 ];
 
 /// The same of HIDL.

@@ -107,7 +107,8 @@ impl Rules<'_> {
 
     fn is_fixed(&self, ty: &Type) -> bool {
         match &ty.kind {
-            TypeKind::Primitive(_) | TypeKind::Bitfield(_) => true,
+            // Of one that is not known, that was said.
+            TypeKind::Primitive(_) | TypeKind::Bitfield(_) | TypeKind::Unknown => true,
             TypeKind::Fixed(item, _) => self.is_fixed(item),
             TypeKind::Named(id, _) => match &self.model.def(*id).kind {
                 DefKind::Enum(_) => true,

@@ -131,8 +131,11 @@ impl Checker<'_> {
                 self.no_arguments(ty);
                 return TypeKind::Named(self.names[HOLDER], Vec::new());
             }
-            "PersistableBundle" | "Bundle" if self.resolve(scope, &ty.path).is_none() => {
-                "bundles can only be carried by Java: make a parcelable of it"
+            "PersistableBundle" if self.resolve(scope, &ty.path).is_none() => {
+                "import it: `import android.os.PersistableBundle;`"
+            }
+            "Bundle" if self.resolve(scope, &ty.path).is_none() => {
+                "a `Bundle` can only be carried by Java: use a `PersistableBundle`, or make a parcelable of it"
             }
             "void"
             | "String"

@@ -31,9 +31,23 @@ impl Generator<'_> {
 
     pub(super) fn parcelable(&self, def: &Def, parcelable: &Parcelable, code: &mut Code) {
         let (name, fields) = (def.name.last(), &parcelable.fields);
-        code.line(format!("{}class {name} implements android.os.Parcelable {{", Self::modifiers(def)));
+        let parameters = match parcelable.parameters.as_slice() {
+            [] => String::new(),
+            names => format!("<{}>", names.join(", ")),
+        };
+        let modifiers = Self::modifiers(def);
+        code.line(format!("{modifiers}class {name}{parameters} implements android.os.Parcelable {{"));
         self.within(def, code);
         for field in fields {
+            if self.model.is_holder(&field.ty) {
+                let stability = if self.model.is_stable(def) { "VINTF" } else { "LOCAL" };
+                code.line(format!(
+                    "public final android.os.ParcelableHolder {} = new \
+                     android.os.ParcelableHolder(android.os.Parcelable.PARCELABLE_STABILITY_{stability});",
+                    field.name
+                ));
+                continue;
+            }
             let initial = match (&field.default, &field.ty.kind) {
                 (Some(value), _) => format!(" = {}", self.value(&field.ty, value)),
                 (None, TypeKind::Fixed(..)) if !field.ty.nullable => {
@@ -65,7 +79,11 @@ impl Generator<'_> {
             for field in fields {
                 // One of an older version has no more.
                 code.line("if (_aidl_parcel.dataPosition() >= _aidl_end) break;");
-                code.line(format!("{} = {};", field.name, self.read(&field.ty, "_aidl_parcel")));
+                // A holder promises what its owner does: it is there already.
+                code.line(match self.model.is_holder(&field.ty) {
+                    true => self.read_into(&field.ty, "_aidl_parcel", &field.name),
+                    false => format!("{} = {};", field.name, self.read(&field.ty, "_aidl_parcel")),
+                });
             }
             code.line("} while (false);");
         }

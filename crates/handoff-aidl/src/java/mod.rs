@@ -11,10 +11,11 @@ use std::path::PathBuf;
 use crate::classes::{ClassOptions, SourceFile};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::load::Compilation;
-use crate::model::{Def, DefKind, Model};
+use crate::model::{Def, DefKind, Model, TypeKind};
 use crate::source::Language;
 
-/// Makes Java of the files that were named, as Android's compiler does: not of those that they import.
+/// Makes Java of the files that were named, as Android's compiler does: not of those that they import. Of files that this compiler
+/// brings along nobody else can write the code.
 ///
 /// # Errors
 /// What cannot be said in Java: a name that is a word of Java, `out` descriptors, types that only HIDL has.
@@ -29,7 +30,9 @@ pub fn generate_java(
     // The class of a parcelable without fields is somewhere else, under its name.
     let named = |def: &&Def| {
         let is_opaque = matches!(def.kind, DefKind::Opaque { .. });
-        def.parent.is_none() && compilation.inputs.contains(&def.file) && !is_opaque
+        let path = compilation.sources.file(def.file).path();
+        let is_written = compilation.inputs.contains(&def.file) || crate::prelude::is_ours(path);
+        def.parent.is_none() && is_written && !is_opaque
     };
     for def in model.iter().filter(named) {
         generator.check(def);
@@ -73,8 +76,23 @@ impl Code {
 }
 
 impl Generator<'_> {
+    /// Whether a definition, or one in it, has type parameters or uses one that does.
+    fn is_generic(&self, def: &Def) -> bool {
+        let mut found =
+            matches!(&def.kind, DefKind::Parcelable(parcelable) if !parcelable.parameters.is_empty());
+        crate::check::each_type(def, &mut |ty, _| {
+            found |= matches!(&ty.kind, TypeKind::Queue { .. })
+                || matches!(&ty.kind, TypeKind::Named(_, arguments) if !arguments.is_empty());
+        });
+        found || self.model.nested(def.id).any(|inner| self.is_generic(inner))
+    }
+
     /// The class of a definition, with those that are nested in it.
     fn class(&self, def: &Def, code: &mut Code) {
+        if def.parent.is_none() && self.is_generic(def) {
+            // One CREATOR makes values whatever they are used with.
+            code.line("@SuppressWarnings({\"rawtypes\", \"unchecked\"})");
+        }
         match &def.kind {
             DefKind::Interface(interface) => self.interface(def, interface, code),
             DefKind::Parcelable(parcelable) => self.parcelable(def, parcelable, code),

@@ -2,6 +2,7 @@
 
 use super::Generator;
 use crate::ast::Direction;
+use crate::check::{QUEUE, SYNCHRONIZED, UNSYNCHRONIZED};
 use crate::diagnostic::Diagnostic;
 use crate::model::{Def, DefKind, Method, Primitive, Type, TypeKind, Value};
 use crate::source::Span;
@@ -76,22 +77,13 @@ impl Generator<'_> {
     pub(super) fn check_types(&mut self, def: &Def) {
         let mut wrong = crate::classes::wrong_types(def, "Java");
         let help = "write one for each type that it is used with";
-        let (model, diagnostics) = (self.model, &mut self.diagnostics);
         crate::check::each_type(def, &mut |ty, at| {
             let what = match &ty.kind {
-                _ if model.is_holder(ty) => {
-                    return diagnostics.push(crate::classes::no_holder(at, "Java"));
-                }
-                TypeKind::Queue { .. } => "a message queue",
-                TypeKind::Named(_, arguments) if !arguments.is_empty() => "a parcelable with type parameters",
+                TypeKind::Parameter(_) => "a field of a type parameter",
                 _ => return,
             };
             wrong.push((at, format!("{what} cannot be used from Java"), help));
         });
-        if matches!(&def.kind, DefKind::Parcelable(parcelable) if !parcelable.parameters.is_empty()) {
-            let what = "parcelables with type parameters are not supported in Java".to_owned();
-            wrong.push((def.span, what, help));
-        }
         if let DefKind::Interface(interface) = &def.kind {
             for method in &interface.methods {
                 let is_bare = |ty: &Type| ty.kind == TypeKind::FileDescriptor;
@@ -157,14 +149,37 @@ impl Generator<'_> {
             TypeKind::String => "java.lang.String".to_owned(),
             TypeKind::Binder => "android.os.IBinder".to_owned(),
             TypeKind::FileDescriptor => "android.os.ParcelFileDescriptor".to_owned(),
-            TypeKind::Named(id, _) => match &self.model.def(*id).kind {
+            TypeKind::Named(id, arguments) => match &self.model.def(*id).kind {
                 DefKind::Enum(of) => of.backing.aidl().to_owned(),
-                _ => self.full(self.model.def(*id)),
+                _ if arguments.is_empty() => self.full(self.model.def(*id)),
+                _ => {
+                    let arguments: Vec<String> = arguments.iter().map(|one| self.boxed(one)).collect();
+                    format!("{}<{}>", self.full(self.model.def(*id)), arguments.join(", "))
+                }
             },
+            TypeKind::Queue { synchronized, item } => {
+                let flavour = if *synchronized { SYNCHRONIZED } else { UNSYNCHRONIZED };
+                format!("{QUEUE}<{}, {flavour}>", self.boxed(item))
+            }
             TypeKind::Array(item) | TypeKind::Fixed(item, _) => format!("{}[]", self.ty(item)),
-            TypeKind::List(item) => format!("java.util.List<{}>", self.ty(item)),
+            TypeKind::List(item) => format!("java.util.List<{}>", self.boxed(item)),
             // Nothing, or reported.
             _ => "void".to_owned(),
+        }
+    }
+
+    /// The class that holds a value where only classes can.
+    fn boxed(&self, ty: &Type) -> String {
+        let ty = self.ty(ty);
+        match ty.as_str() {
+            "boolean" => "java.lang.Boolean".to_owned(),
+            "byte" => "java.lang.Byte".to_owned(),
+            "char" => "java.lang.Character".to_owned(),
+            "int" => "java.lang.Integer".to_owned(),
+            "long" => "java.lang.Long".to_owned(),
+            "float" => "java.lang.Float".to_owned(),
+            "double" => "java.lang.Double".to_owned(),
+            _ => ty,
         }
     }
 
@@ -191,6 +206,7 @@ impl Generator<'_> {
                 }
             }
             TypeKind::FileDescriptor => Held::Typed(self.ty(ty)),
+            TypeKind::Queue { .. } => Held::Typed(QUEUE.to_owned()),
             _ => Held::Plain("Binder"),
         }
     }
@@ -259,7 +275,11 @@ impl Generator<'_> {
             },
             TypeKind::Fixed(..) => {
                 let (item, sizes) = self.dimensions(ty);
-                format!("{parcel}.createFixedArray({}.class{}{sizes})", self.ty(ty), self.maker(item))
+                format!(
+                    "{parcel}.createFixedArray({}.class{}{sizes})",
+                    erased(&self.ty(ty)),
+                    self.maker(item)
+                )
             }
             _ => match self.held(ty) {
                 Held::Plain("Char") => format!("(char) {parcel}.readInt()"),
@@ -300,7 +320,7 @@ impl Generator<'_> {
     pub(super) fn empty(&self, ty: &Type, length: &str) -> String {
         match &ty.kind {
             TypeKind::Array(item) => {
-                let item = self.ty(item);
+                let item = erased(&self.ty(item));
                 let (first, rest) = item.split_at(item.find('[').unwrap_or(item.len()));
                 format!("new {first}[{length}]{rest}")
             }
@@ -308,7 +328,7 @@ impl Generator<'_> {
             TypeKind::Fixed(..) => {
                 let (item, sizes) = self.dimensions(ty);
                 let sizes: String = sizes.split(", ").skip(1).map(|size| format!("[{size}]")).collect();
-                format!("new {}{sizes}", self.ty(item))
+                format!("new {}{sizes}", erased(&self.ty(item)))
             }
             _ => format!("new {}()", self.ty(ty)),
         }
@@ -335,7 +355,7 @@ impl Generator<'_> {
             }
             (Value::List(items), TypeKind::Array(item) | TypeKind::Fixed(item, _)) => {
                 let items: Vec<String> = items.iter().map(|one| self.value(item, one)).collect();
-                format!("new {} {{{}}}", self.ty(ty), items.join(", "))
+                format!("new {} {{{}}}", erased(&self.ty(ty)), items.join(", "))
             }
             (Value::List(items), TypeKind::List(item)) => {
                 let items: Vec<String> = items.iter().map(|one| self.value(item, one)).collect();
@@ -344,6 +364,18 @@ impl Generator<'_> {
             (other, _) => other.to_string(),
         }
     }
+}
+
+/// A class without what it is used with: Java knows no arrays of classes that are.
+fn erased(ty: &str) -> String {
+    let mut depth = 0;
+    let keep = |c: &char| {
+        depth += i32::from(*c == '<');
+        let is_outside = depth == 0;
+        depth -= i32::from(*c == '>');
+        is_outside
+    };
+    ty.chars().filter(keep).collect()
 }
 
 fn float(value: f64, class: &str, literal: &str) -> String {

@@ -61,13 +61,19 @@ impl Generator<'_> {
         let mut codecs = Vec::new();
         for (field, name) in fields.iter().zip(&shadowed) {
             names::comment(&field.docs, code);
-            let initial = self.initial(field);
+            let is_holder = self.model.is_holder(&field.ty);
+            // A holder promises what its owner does.
+            let stable = if self.model.is_stable(def) { "True" } else { "False" };
+            let initial = match is_holder {
+                true => format!("_aidl.ParcelableHolder({stable})"),
+                false => self.initial(field),
+            };
             let initial = match simple(&initial) {
                 true => initial,
                 false => format!("_dataclasses.field(default_factory=lambda: {initial})"),
             };
             let mut annotation = self.annotation(&field.ty, &shadowed);
-            let mut codec = self.codec(&field.ty);
+            let mut codec = if is_holder { format!("_aidl.holder({stable})") } else { self.codec(&field.ty) };
             if !self.model.has_default(&field.ty) {
                 annotation = format!("_typing.Optional[{annotation}]");
                 let what = names::text(&format!("{}.{}", def.name.last(), field.name));
@@ -76,7 +82,7 @@ impl Generator<'_> {
             let _ = writeln!(code, "    {name}: {annotation} = {initial}");
             codecs.push((name.clone(), codec));
         }
-        self.fields_codec(&name, "structure", &codecs, code);
+        self.fields_codec(def, "structure", &codecs, code);
     }
 
     fn union(&mut self, def: &Def, fields: &[Field], code: &mut String) {
@@ -116,16 +122,18 @@ impl Generator<'_> {
             };
             codecs.push((member.clone(), codec));
         }
-        self.fields_codec(&name, "union", &codecs, code);
+        self.fields_codec(def, "union", &codecs, code);
     }
 
-    fn fields_codec(&self, name: &str, kind: &str, codecs: &[(String, String)], code: &mut String) {
+    fn fields_codec(&self, def: &Def, kind: &str, codecs: &[(String, String)], code: &mut String) {
+        let name = self.name(def.id);
         let _ =
             write!(code, "\n\n_{name}: _aidl.Codec[{name}] = _aidl.{kind}(\n    {name},\n    lambda: [\n");
         for (field, codec) in codecs {
             let _ = writeln!(code, "        (\"{field}\", {codec}),");
         }
-        code.push_str("    ],\n)\n");
+        let stable = if self.model.is_stable(def) { "    True,\n" } else { "" };
+        let _ = writeln!(code, "    ],\n    {},\n{stable})", names::text(&def.descriptor()));
     }
 
     fn initial(&self, field: &Field) -> String {

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use crate::ast::Docs;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::load::Compilation;
-use crate::model::{Def, DefId, DefKind, Model, TypeKind};
+use crate::model::{BUNDLE, Def, DefId, DefKind, HOLDER, Model, TypeKind};
 use names::{constant, type_name};
 
 /// What the generated code is told.
@@ -44,7 +44,6 @@ pub fn generate_python(compilation: &Compilation, options: &PythonOptions) -> Re
         generator.enumeration(def, &mut code);
     }
     for def in of(|kind| matches!(kind, DefKind::Parcelable(_) | DefKind::Union(_) | DefKind::Opaque { .. }))
-        .filter(|def| !def.is_holder())
     {
         generator.data(def, &mut code);
     }
@@ -80,7 +79,7 @@ impl Generator<'_> {
     /// Whether a definition becomes code of its own.
     fn is_written(&self, def: &Def) -> bool {
         // A queue's descriptor has parameters that none of its fields uses.
-        !matches!(def.kind, DefKind::Typedef(_))
+        !(matches!(def.kind, DefKind::Typedef(_)) || def.is_holder() || def.is_bundle())
             && (def.name.to_string() != crate::check::QUEUE || self.uses_queues())
     }
 
@@ -93,6 +92,11 @@ impl Generator<'_> {
     }
 
     fn name_all(&mut self, all: &[&Def]) {
+        // The package has these classes.
+        for name in [HOLDER, BUNDLE] {
+            let known = self.model.find(name).map(|def| (def.id, format!("_aidl.{}", def.name.last())));
+            self.names.extend(known);
+        }
         let mut taken: HashMap<String, crate::source::Span> = HashMap::new();
         for def in all {
             let outer: Vec<String> = def.name.names.iter().map(|name| type_name(name)).collect();

@@ -10,7 +10,6 @@ impl Generator<'_> {
     /// Reports what Python cannot say of the types of a definition.
     pub(super) fn expressible(&mut self, def: &Def) {
         let mut wrong: Vec<(Span, &str, &str)> = Vec::new();
-        let mut holders = Vec::new();
         crate::check::each_type(def, &mut |ty, at| match &ty.kind {
             TypeKind::Memory => wrong.push((
                 at,
@@ -27,10 +26,8 @@ impl Generator<'_> {
                 "parcelables with type parameters are not supported",
                 "write one for each type that it is used with",
             )),
-            _ if self.model.is_holder(ty) => holders.push(crate::classes::no_holder(at, "Python")),
             _ => {}
         });
-        holders.into_iter().for_each(|diagnostic| self.error(diagnostic));
         for (at, what, help) in wrong {
             self.error(Diagnostic::error(at, what).help(help));
         }
@@ -94,6 +91,7 @@ impl Generator<'_> {
             TypeKind::Binder => "_aidl.OBJECT".to_owned(),
             TypeKind::FileDescriptor => "_aidl.FILE".to_owned(),
             TypeKind::BareFileDescriptor => "_aidl.BARE_FILE".to_owned(),
+            TypeKind::Named(id, _) if self.model.def(*id).is_bundle() => "_aidl.BUNDLE".to_owned(),
             TypeKind::Named(id, _) => format!("_{}", self.name(*id)),
             TypeKind::Queue { .. } => {
                 format!("_{}", self.queue().map(|def| self.name(def)).unwrap_or_default())

@@ -12,10 +12,10 @@ impl Generator<'_> {
     pub(super) fn parcelable(&mut self, def: &Def, parcelable: &Parcelable) -> String {
         let fields = &parcelable.fields;
         self.distinct(fields.iter().map(|field| (field.name.as_str(), field.span)), snake);
-        if !parcelable.parameters.is_empty() {
-            let diagnostic =
-                Diagnostic::error(def.span, "parcelables with type parameters are not supported")
-                    .help("write one for each type that it is used with");
+        // As with Android's compiler, the parameters themselves leave no trace.
+        for at in crate::classes::held_parameters(def) {
+            let diagnostic = Diagnostic::error(at, "a field of a type parameter is not supported")
+                .help("write a parcelable for each type that it is used with");
             self.error(diagnostic);
         }
         for field in fields {

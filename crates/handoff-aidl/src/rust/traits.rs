@@ -46,7 +46,7 @@ impl Generator<'_> {
                     DefKind::Parcelable(parcelable) => parcelable.fields.as_slice(),
                     DefKind::Union(fields) => fields.as_slice(),
                     // It may hold descriptors, which cannot be compared.
-                    DefKind::Opaque { .. } => return (def.is_holder(), false),
+                    DefKind::Opaque { .. } => return (def.is_holder() || def.is_bundle(), def.is_bundle()),
                     _ => &[],
                 };
                 fields

@@ -38,11 +38,7 @@ impl Generator<'_> {
             TypeKind::BareFileDescriptor => "::handoff_ipc::parcel::BareFd".to_owned(),
             TypeKind::Memory => "::handoff_ipc::SharedMemory".to_owned(),
             TypeKind::Queue { synchronized, item } => self.queue(scope, *synchronized, item),
-            TypeKind::Named(id, arguments) => {
-                let path = self.path_to(scope, *id);
-                let arguments: Vec<String> = arguments.iter().map(|one| self.owned(scope, one)).collect();
-                if arguments.is_empty() { path } else { format!("{path}<{}>", arguments.join(", ")) }
-            }
+            TypeKind::Named(id, _) => self.path_to(scope, *id),
             TypeKind::Bitfield(id) => self.path_to(scope, *id),
             TypeKind::Array(item) | TypeKind::List(item) => {
                 format!("{}<{}>", self.std("Vec"), self.item(scope, item, ty.nullable))

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use handoff_aidl::{ClassOptions, Compilation, Options, compile, generate_cpp, generate_java};
+use handoff_aidl::{
+    ClassOptions, Compilation, Options, PythonOptions, RustOptions, compile, generate, generate_cpp,
+    generate_java, generate_python,
+};
 
 const USER: (&str, &str) = (
     "a/Window.aidl",
@@ -48,11 +51,36 @@ fn without_a_header_the_error_stands_at_the_parcelable() {
 }
 
 #[test]
-fn a_bundle_that_no_file_defines_is_refused() {
+fn a_bundle_is_imported() {
     let compilation =
         compiled(&[("a/Window.aidl", "package a; parcelable Window { PersistableBundle extras; }")]);
     let said = compilation.report(false);
     assert!(said.contains("`PersistableBundle` cannot be used here"), "{said}");
+    assert!(said.contains("import android.os.PersistableBundle;"), "{said}");
+}
+
+/// No file defines it, or Android's, which names the class of a crate that is not here.
+#[test]
+fn every_language_has_a_class_of_bundles() {
+    let user = (
+        "a/Window.aidl",
+        "package a; import android.os.PersistableBundle; parcelable Window { PersistableBundle x; }",
+    );
+    let android = "package android.os; parcelable PersistableBundle cpp_header \"binder/PersistableBundle.h\" \
+                   ndk_header \"android/persistable_bundle_aidl.h\" rust_type \"binder::PersistableBundle\";";
+    for files in [&[user][..], &[user, ("android/os/PersistableBundle.aidl", android)]] {
+        let compilation = compiled(files);
+        assert!(!compilation.diagnostics.has_errors(), "{}", compilation.report(false));
+        let options = ClassOptions::default();
+        let cpp = &generate_cpp(&compilation, &options).unwrap()[0].text;
+        assert!(cpp.contains("#include <android/persistable_bundle_aidl.h>\n"), "{cpp}");
+        let java = &generate_java(&compilation, &options).unwrap()[0].text;
+        assert!(java.contains("readTypedObject(android.os.PersistableBundle.CREATOR)"), "{java}");
+        let rust = generate(&compilation, &RustOptions::default()).unwrap();
+        assert!(rust.contains("pub x: ::handoff_ipc::parcel::PersistableBundle"), "{rust}");
+        let python = generate_python(&compilation, &PythonOptions::default()).unwrap();
+        assert!(python.contains("x: _aidl.PersistableBundle = "), "{python}");
+    }
 }
 
 #[test]
@@ -65,5 +93,44 @@ fn java_has_methods_beside_those_of_every_class_if_their_parameters_differ() {
     for methods in ["void notify();", "void wait(long a);", "void wait(long a, int b);", "String toString();"]
     {
         assert!(java(methods).is_err(), "{methods}");
+    }
+}
+
+/// Parameters of a parcelable's type are names alone, as to Android's compiler; a queue's descriptor is such a parcelable.
+#[test]
+fn type_parameters_are_names_in_java_and_leave_no_trace_in_rust() {
+    let of = |fields: &str| {
+        compiled(&[
+            ("a/Pair.aidl", &format!("package a; parcelable Pair<A, B> {{ {fields} }}")),
+            (
+                "a/IFoo.aidl",
+                "package a; import a.Pair; import android.hardware.common.fmq.MQDescriptor;\n\
+                 import android.hardware.common.fmq.SynchronizedReadWrite;\n\
+                 interface IFoo { Pair<int, String>[] pairs();\n\
+                 void queue(out MQDescriptor<byte, SynchronizedReadWrite> queue); }",
+            ),
+        ])
+    };
+    let compilation = of("int a;");
+    assert!(!compilation.diagnostics.has_errors(), "{}", compilation.report(false));
+    let files = generate_java(&compilation, &ClassOptions::default()).unwrap();
+    let text = |name: &str| &files.iter().find(|file| file.path.ends_with(name)).unwrap().text;
+    assert!(text("a/Pair.java").contains("public class Pair<A, B> implements android.os.Parcelable"));
+    let java = text("a/IFoo.java");
+    assert!(java.contains("a.Pair<java.lang.Integer, java.lang.String>[] pairs()"), "{java}");
+    let queue = "android.hardware.common.fmq.MQDescriptor<java.lang.Byte, android.hardware.common.fmq.SynchronizedReadWrite>";
+    assert!(java.contains(&format!("new {queue}()")), "{java}");
+    // Nobody else has the code of what this compiler brings along.
+    text("android/hardware/common/fmq/MQDescriptor.java");
+    text("android/hardware/common/NativeHandle.java");
+    let rust = generate(&compilation, &RustOptions::default()).unwrap();
+    assert!(rust.contains("fn pairs(&self) -> ::handoff_ipc::Result<Vec<Pair>>"), "{rust}");
+    // A value of a parameter's type would have no size.
+    let compilation = of("int a; A b;");
+    let java = generate_java(&compilation, &ClassOptions::default()).unwrap_err();
+    let rust = generate(&compilation, &RustOptions::default()).unwrap_err();
+    for wrong in [java, rust] {
+        let said = wrong.render(&compilation.sources, false);
+        assert!(said.contains("a/Pair.aidl:1:45") && said.contains("a field of a type parameter"), "{said}");
     }
 }

@@ -75,14 +75,27 @@ impl ParcelableHolder {
     /// # Errors
     /// An illegal-argument status if the type promises less than the holder must; those of the type.
     pub fn set<T: Holdable>(&mut self, value: &T) -> Result<()> {
-        if T::STABILITY < self.stability {
-            let text = format!("{} is not `@VintfStability`, as what holds it is", T::DESCRIPTOR);
+        self.set_named(T::DESCRIPTOR, T::STABILITY, |to| value.write_held(to))
+    }
+
+    /// [`ParcelableHolder::set`] for the bindings of other languages: `write` writes a value of the type of this name.
+    ///
+    /// # Errors
+    /// As [`ParcelableHolder::set`].
+    pub fn set_named(
+        &mut self,
+        descriptor: &str,
+        stability: Stability,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if stability < self.stability {
+            let text = format!("{descriptor} is not `@VintfStability`, as what holds it is");
             return Err(Status::new(ExceptionCode::IllegalArgument, text).into());
         }
         let mut held = Parcel::new();
         held.write(|to| {
-            to.write_string16(T::DESCRIPTOR)?;
-            value.write_held(to)
+            to.write_string16(descriptor)?;
+            write(to)
         })?;
         self.held = held;
         Ok(())
@@ -93,12 +106,24 @@ impl ParcelableHolder {
     /// # Errors
     /// If the sender wrote no such value under that name.
     pub fn get<T: Holdable>(&self) -> Result<Option<T>> {
+        self.get_named(T::DESCRIPTOR, T::read_held)
+    }
+
+    /// [`ParcelableHolder::get`] for the bindings of other languages: `read` reads a value of the type of this name.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn get_named<T>(
+        &self,
+        descriptor: &str,
+        read: impl FnOnce(&mut Reader<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
         if self.is_empty() {
             return Ok(None);
         }
         self.held.clone().read(|from| {
-            let is_it = from.read::<String>()? == T::DESCRIPTOR;
-            if is_it { T::read_held(from).map(Some) } else { Ok(None) }
+            let is_it = from.read::<String>()? == descriptor;
+            if is_it { read(from).map(Some) } else { Ok(None) }
         })
     }
 

@@ -6,6 +6,7 @@
 //! [`Writer`] over the place where the bytes travel (a call slot, a driver buffer), so that they
 //! are written once; a [`Reader`] borrows them where they arrived.
 
+mod bundle;
 mod bytes;
 mod copy;
 mod gathered;
@@ -19,6 +20,7 @@ mod tests;
 mod types;
 mod writer;
 
+pub use bundle::{BundleValue, PersistableBundle};
 pub use bytes::{BytesWriter, SharedBytes};
 pub(crate) use gathered::NATIVE_HANDLE;
 pub use gathered::{GatheredBuffer, Handle};

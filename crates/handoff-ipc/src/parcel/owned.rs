@@ -132,7 +132,7 @@ impl Parcel {
     ///
     /// # Errors
     /// If there are not so many, or an object among them cannot be had.
-    pub(super) fn receive_part(from: &mut Reader<'_>, size: i32) -> Result<Self> {
+    pub fn receive_part(from: &mut Reader<'_>, size: i32) -> Result<Self> {
         let mut parcel = Parcel { form: from.form(), ..Parcel::new() };
         let objects = from.part(size, &mut parcel.bytes)?.into_iter();
         let objects = objects.map(|(at, object)| Ok((at, ParcelObject::of(object)?)));

@@ -10,7 +10,7 @@ mod values;
 
 use std::cell::{Cell, RefCell};
 
-use handoff_ipc::parcel::{FLAT_OBJECT_SIZE, Parcel, ParcelObject, Room, Writer};
+use handoff_ipc::parcel::{FLAT_OBJECT_SIZE, Parcel, ParcelObject, Reader, Room, SharedBytes, Writer};
 
 use crate::status::{
     STATUS_BAD_TYPE, STATUS_BAD_VALUE, STATUS_NOT_ENOUGH_DATA, STATUS_OK, STATUS_UNEXPECTED_NULL,
@@ -236,6 +236,19 @@ impl AParcel {
     pub(crate) fn skip_sized(&self) -> Outcome<()> {
         let size = usize::try_from(self.take_i32()?).map_err(|_| STATUS_BAD_VALUE)?;
         self.take(size.checked_sub(4).ok_or(STATUS_BAD_VALUE)?).map(drop)
+    }
+
+    /// What a reader of `handoff_ipc` makes of the next bytes, which has no objects in it.
+    pub(crate) fn take_with<T>(
+        &self,
+        read: impl FnOnce(&mut Reader<'_>) -> handoff_ipc::Result<T>,
+    ) -> Outcome<T> {
+        let at = self.position.get();
+        let bytes = SharedBytes::from_slice(self.bytes.get(at..).ok_or(STATUS_NOT_ENOUGH_DATA)?);
+        let mut reader = Reader::new(bytes);
+        let value = read(&mut reader).map_err(|error| status_of(&error))?;
+        self.position.set(at + reader.position());
+        Ok(value)
     }
 
     /// Puts what a writer of `handoff_ipc` makes: the one place that knows how objects stand in a parcel.

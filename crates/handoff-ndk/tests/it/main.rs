@@ -5,6 +5,8 @@ mod calls;
 mod everything;
 mod forty;
 mod holders;
+#[path = "../../../../examples/tests/it/holds.rs"]
+mod holds;
 mod hostile;
 mod installed;
 mod logged;

@@ -29,9 +29,17 @@ fn the_books_table_is_what_the_library_exports() {
         .filter(|symbol| symbol.is_definition())
         .filter_map(|symbol| Some(symbol.name().ok()?.to_owned()))
         .filter(|name| {
-            ["AIBinder", "AParcel", "AStatus", "AServiceManager", "ABinder", "AMessageQueue", "AEventFlag"]
-                .iter()
-                .any(|of| name.starts_with(of))
+            let of = [
+                "AIBinder",
+                "AParcel",
+                "APersistable",
+                "AStatus",
+                "AServiceManager",
+                "ABinder",
+                "AMessageQueue",
+                "AEventFlag",
+            ];
+            of.iter().any(|of| name.starts_with(of))
         })
         .collect();
     assert!(exported.len() > 100, "{}", exported.len());

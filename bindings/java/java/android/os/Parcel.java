@@ -663,9 +663,11 @@ public final class Parcel {
     }
 
     public <T> T readTypedObject(Parcelable.Creator<T> creator) {
-        if (readInt() == 0) {
-            return null;
-        }
+        return readInt() == 0 ? null : nested(creator);
+    }
+
+    /** A value in another. */
+    <T> T nested(Parcelable.Creator<T> creator) {
         if (depth == DEEPEST) {
             throw new BadParcelableException("values are nested more than " + DEEPEST + " deep");
         }
@@ -674,6 +676,40 @@ public final class Parcel {
             return creator.createFromParcel(this);
         } finally {
             depth--;
+        }
+    }
+
+    // ---- parts, which a holder keeps as they came
+
+    /** So many bytes from the position as a parcel of its own, with the objects in them. Its owner need not recycle it. */
+    Parcel part(int bytes) {
+        int at = data.position();
+        if (bytes < 0 || bytes % 4 != 0) {
+            throw new BadParcelableException("a part of " + bytes + " bytes");
+        }
+        take(bytes);
+        byte[] copy = Arrays.copyOfRange(data.array(), data.arrayOffset() + at, data.arrayOffset() + at + bytes);
+        Parcel part = received(copy, 0, kept == 0 ? 0 : Bridge.part(kept, at - keptAt, bytes));
+        for (long[] object : objects) {
+            if (object[2] == Bridge.PART && object[0] == at && object[1] == bytes) {
+                part.kept = Bridge.hold(object[3]);
+            } else if (object[0] >= at && object[0] + object[1] <= at + bytes) {
+                part.objects.add(new long[] {object[0] - at, object[1], object[2], Bridge.hold(object[3])});
+            }
+        }
+        References.recycleBehind(part, part.kept, part.objects);
+        return part;
+    }
+
+    /** Writes everything that is in a part. */
+    void append(Parcel part) {
+        int at = put(part.size);
+        System.arraycopy(part.data.array(), part.data.arrayOffset(), data.array(), data.arrayOffset() + at, part.size);
+        if (part.kept != 0) {
+            objects.add(new long[] {at, part.size, Bridge.PART, Bridge.hold(part.kept)});
+        }
+        for (long[] object : part.objects) {
+            objects.add(new long[] {at + object[0], object[1], object[2], Bridge.hold(object[3])});
         }
     }
 

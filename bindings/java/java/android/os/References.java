@@ -4,6 +4,7 @@ import dev.handoff.Bridge;
 import java.lang.ref.Cleaner;
 import java.lang.ref.WeakReference;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 
 /** Which Java object stands for which of the library's: one for one, so that both can be compared with {@code ==}. */
@@ -38,6 +39,17 @@ final class References {
         }
         Bridge.release(number);
         return known;
+    }
+
+    /** Lets go what the library keeps for a parcel when nothing refers to that any longer. */
+    static void recycleBehind(Parcel parcel, long kept, List<long[]> objects) {
+        long[] numbers = objects.stream().mapToLong(object -> object[3]).toArray();
+        CLEANER.register(parcel, () -> {
+            Bridge.release(kept);
+            for (long number : numbers) {
+                Bridge.release(number);
+            }
+        });
     }
 
     private static synchronized void forget(long identity, long number) {

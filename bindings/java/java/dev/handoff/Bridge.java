@@ -9,6 +9,7 @@ public final class Bridge {
     /** Kinds of what stands between the bytes of a parcel. */
     public static final int OBJECT = 1;
     public static final int FILE = 2;
+    public static final int PART = 3;
 
     private Bridge() {}
 
@@ -43,8 +44,14 @@ public final class Bridge {
         return connection.find(name, milliseconds).number();
     }
 
+    /** One more number for what a number stands for. */
     public static long hold(long object) {
         return Outcome.number(Connection.holdObject(object));
+    }
+
+    /** The objects in so many bytes of a parcel; 0 if there are none. */
+    public static long part(long parcel, int at, int bytes) {
+        return taken(Connection.part(parcel, at, bytes));
     }
 
     public static long holdFile(int fd) {

@@ -140,6 +140,8 @@ public final class Connection implements AutoCloseable {
 
     static native byte[] takeObject(long parcel, int at);
 
+    static native byte[] part(long parcel, int at, int bytes);
+
     static native byte[] takeFile(long parcel, int at);
 
     static native boolean same(long one, long other);

@@ -1,5 +1,6 @@
 package sample.held;
 
+import android.os.PersistableBundle;
 import sample.held.Extended;
 import sample.held.Extra;
 
@@ -7,4 +8,5 @@ import sample.held.Extra;
 interface IHolds {
     Extended echo(in Extended value);
     Extra echoStable(in Extra value);
+    @nullable PersistableBundle echoBundle(in @nullable PersistableBundle value);
 }

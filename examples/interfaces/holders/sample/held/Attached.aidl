@@ -1,0 +1,7 @@
+package sample.held;
+
+/** Something that others can call, and its name. */
+parcelable Attached {
+    IBinder object;
+    String name;
+}
