@@ -109,7 +109,30 @@ impl Generator<'_> {
         !(mapped || is_a_name || generic && ours)
     }
 
+    /// Reports queues of what has no layout of its own in Rust, which would not compile.
+    fn check_queues(&mut self, def: &Def) {
+        let mut wrong = Vec::new();
+        crate::check::each_type(def, &mut |ty, at| {
+            let TypeKind::Queue { item, .. } = &ty.kind else { return };
+            let TypeKind::Named(id, _) = &item.kind else { return };
+            let name = self.model.def(*id).name.to_string();
+            if !self.options.types.contains_key(&name) {
+                wrong.push((at, name));
+            }
+        });
+        for (at, name) in wrong {
+            let diagnostic =
+                Diagnostic::error(at, format!("a queue of `{name}` needs a type of yours in Rust")).help(
+                    format!(
+                        "name one that implements `handoff_ipc::queue::Item`: `--map {name}=crate::Message`"
+                    ),
+                );
+            self.error(diagnostic);
+        }
+    }
+
     fn definition(&mut self, def: &Def) -> String {
+        self.check_queues(def);
         match &def.kind {
             DefKind::Interface(interface) => self.interface(def, interface),
             DefKind::Parcelable(parcelable) => self.parcelable(def, parcelable),

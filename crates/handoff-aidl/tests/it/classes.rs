@@ -96,6 +96,27 @@ fn java_has_methods_beside_those_of_every_class_if_their_parameters_differ() {
     }
 }
 
+/// A queue's items lie in memory: a parcelable of Rust says nothing of how.
+#[test]
+fn a_queue_of_parcelables_needs_a_type_in_rust() {
+    let compilation = compiled(&[
+        ("a/Message.aidl", "package a; @FixedSize parcelable Message { int a; }"),
+        (
+            "a/IFoo.aidl",
+            "package a; import a.Message; import android.hardware.common.fmq.MQDescriptor;\n\
+             import android.hardware.common.fmq.SynchronizedReadWrite;\n\
+             interface IFoo { MQDescriptor<Message, SynchronizedReadWrite> queue(); }",
+        ),
+    ]);
+    let wrong = generate(&compilation, &RustOptions::default()).unwrap_err();
+    let said = wrong.render(&compilation.sources, false);
+    assert!(said.contains("a/IFoo.aidl:3:") && said.contains("--map a.Message=crate::Message"), "{said}");
+    let types = [("a.Message".to_owned(), "crate::Message".to_owned())].into();
+    let rust = generate(&compilation, &RustOptions { types, ..RustOptions::default() }).unwrap();
+    let plain: String = rust.split_whitespace().collect();
+    assert!(plain.contains("queue::Descriptor<crate::Message,"), "{rust}");
+}
+
 /// Parameters of a parcelable's type are names alone, as to Android's compiler; a queue's descriptor is such a parcelable.
 #[test]
 fn type_parameters_are_names_in_java_and_leave_no_trace_in_rust() {
