@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let file = rows_file();
-    // Of several clients of iceoryx2 one waited for ever in two runs of four.
+    // A notification of iceoryx2 0.10.0 can be lost, and its listener then sleeps for ever: reference/peers.md says how.
     let others = Kind::ALL.into_iter().filter(|kind| kind.most_clients() > 1 && *kind != Kind::Iceoryx2);
     let kinds = std::iter::once(Kind::OURS).chain(others);
     let crowds: Vec<Crowd> = kinds.filter_map(Crowd::start).collect();
