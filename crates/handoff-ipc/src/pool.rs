@@ -39,7 +39,7 @@ pub(crate) trait Recall: Send + Sync {
     /// Whether the thread has nothing to do there.
     fn may_recall(&self) -> bool;
 
-    /// Asks the thread to come back. False if it went to work meanwhile.
+    /// Asks the thread to come back. False if it went to work meanwhile, or was asked before.
     fn recall(&self) -> bool;
 }
 

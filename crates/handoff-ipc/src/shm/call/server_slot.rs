@@ -49,7 +49,9 @@ impl Recall for ServerSlot {
     }
 
     fn recall(&self) -> bool {
-        if !self.may_recall() {
+        // Taken, not looked at: until the thread gets a CPU, further tasks ask others. A wake for each of them would also
+        // wake the caller for nothing, who may sleep on the same word by now, and who ends the link after a thousand.
+        if !self.waiting.swap(false, Ordering::SeqCst) {
             return false;
         }
         self.recalled.store(true, Ordering::Release);
@@ -98,5 +100,29 @@ impl ServerSlot {
     #[inline]
     pub(super) fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::ledger::{self, NOBODY};
+
+    #[test]
+    fn a_thread_that_was_recalled_is_not_recalled_again_before_it_has_come() {
+        let (callers, file) = Slot::create().unwrap();
+        let charges =
+            [Resource::Mappings, Resource::Bytes].map(|each| ledger::charge(NOBODY, each, 1).unwrap());
+        let servers = ServerSlot::accept(0, file.as_fd(), charges).unwrap();
+        assert!(!servers.recall(), "nobody waits there");
+        callers.word().store(word::ATTENDED | word::SERVER_SLEEPS, Ordering::Release);
+        servers.waiting.store(true, Ordering::SeqCst);
+        assert!(servers.recall() && servers.recalled.load(Ordering::Acquire));
+        assert_eq!(callers.word().load(Ordering::Acquire), word::ATTENDED, "it is roused");
+        // A call comes before the thread gets a CPU, and its caller sleeps on the word.
+        callers.word().store(word::REQUEST | word::CALLER_SLEEPS, Ordering::Release);
+        assert!(!servers.may_recall() && !servers.recall(), "it is on its way, and nobody is woken");
     }
 }
