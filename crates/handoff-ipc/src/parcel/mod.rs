@@ -34,8 +34,8 @@ pub use owned::{Parcel, ParcelObject};
 pub use reader::{Reader, Room};
 pub use structured::{BareFd, CharSequence};
 pub use types::{Nullable, Utf8};
-pub(crate) use writer::Spill;
 pub use writer::Writer;
+pub(crate) use writer::{LINE, Spill};
 
 /// Bytes after `len` until the next multiple of four.
 #[inline]

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use super::copy::copy;
+use super::copy::{copy, is_slightly_ahead};
 use super::gathered::{GATHER_FROM, GatheredBuffer, Handle, NATIVE_HANDLE};
 use super::object::{
     FDA_OBJECT_SIZE, FLAT_OBJECT_SIZE, Object, ObjectForm, PTR_OBJECT_SIZE, RPC_BINDER, RPC_FD, RPC_NULL,
@@ -48,11 +48,22 @@ pub(crate) struct Spill {
     pub(crate) start: *mut u8,
     /// Bytes that a parcel may take, from wherever it begins.
     pub(crate) capacity: usize,
-    /// A page's beginning that is further away than a stage is long. A large run of bytes is put there, so
-    /// that the parcel begins shortly before it: buffers mostly begin at or near a page's beginning, and a
+    /// A page's beginning that is further away than a stage and a cache line are long. A large run of bytes is put there,
+    /// so that the parcel begins shortly before it: buffers mostly begin at or near a page's beginning, and a
     /// copy that lies a little further into its page than the buffer does is slower, because the processor
     /// takes each load for one of what was just stored, whose address ends alike.
     pub(crate) page: *mut u8,
+}
+
+/// Bytes of a cache line.
+pub(crate) const LINE: usize = 64;
+
+impl Spill {
+    /// Where a run that is copied from `from` goes: to the page, or to the line before it where the buffer ends its
+    /// own page with up to a line.
+    fn run(&self, from: usize) -> *mut u8 {
+        if is_slightly_ahead(self.page.addr(), from) { self.page.wrapping_sub(LINE) } else { self.page }
+    }
 }
 
 /// A run of so many bytes begins at a page.
@@ -127,7 +138,7 @@ impl<'a> Writer<'a> {
     ///
     /// # Safety
     /// As [`Writer::over`], from `spill.start` until `spill.capacity` after `spill.page`; and the page is no
-    /// less than the stage's length behind the start.
+    /// less than the stage's length and a line behind the start.
     #[inline]
     pub(crate) unsafe fn staged(stage: &'a mut [MaybeUninit<u8>], spill: Spill) -> Self {
         Writer {
@@ -158,7 +169,7 @@ impl<'a> Writer<'a> {
     #[inline]
     fn put_down(&mut self, start: *mut u8) {
         if let Some(spill) = self.spill.take() {
-            // SAFETY: `start` is that of `spill`, or `len` before its page. `len` bytes of the stage were
+            // SAFETY: `start` is that of `spill`, or `len` before its page or the line before that. `len` bytes of the stage were
             // written, and no more than the stage holds, so that they end before what is behind the page;
             // the two do not overlap.
             unsafe { start.copy_from_nonoverlapping(self.start, self.len) };
@@ -211,12 +222,13 @@ impl<'a> Writer<'a> {
         self.objects.retain(|(offset, _)| (*offset as usize) < len);
     }
 
+    /// `from`: the address of what is written next, or 0.
     #[cold]
-    fn grow(&mut self, needed: usize) -> Result<()> {
+    fn grow(&mut self, needed: usize, from: usize) -> Result<()> {
         if let Some(spill) = self.spill.filter(|spill| needed <= spill.capacity) {
             let run = needed - self.len >= RUN && self.len > 0;
-            // SAFETY: what is on the stage is shorter than the way from the start to the page.
-            self.put_down(if run { unsafe { spill.page.sub(self.len) } } else { spill.start });
+            // SAFETY: what is on the stage is shorter than the way from the start to the line before the page.
+            self.put_down(if run { unsafe { spill.run(from).sub(self.len) } } else { spill.start });
             return Ok(());
         }
         let possible = isize::try_from(needed).is_ok();
@@ -235,10 +247,16 @@ impl<'a> Writer<'a> {
     /// Space for `size` bytes, which the caller writes at once.
     #[inline]
     fn claim(&mut self, size: usize) -> Result<*mut u8> {
+        self.claim_for(size, 0)
+    }
+
+    /// [`Writer::claim`], for what is copied from an address.
+    #[inline]
+    fn claim_for(&mut self, size: usize, from: usize) -> Result<*mut u8> {
         // Saturated, it is more than any capacity, and refused as such.
         let end = self.len.saturating_add(size);
         if end > self.capacity {
-            self.grow(end)?;
+            self.grow(end, from)?;
         }
         // SAFETY: `len <= capacity` of one allocation.
         let at = unsafe { self.start.add(self.len) };
@@ -246,11 +264,11 @@ impl<'a> Writer<'a> {
         Ok(at)
     }
 
-    /// Space for `len` bytes, which the caller writes at once, and zeros up to a multiple of four.
+    /// Space for `len` bytes, which the caller copies there at once from an address, and zeros up to a multiple of four.
     #[inline]
-    fn claim_padded(&mut self, len: usize) -> Result<*mut u8> {
+    fn claim_padded(&mut self, len: usize, from: usize) -> Result<*mut u8> {
         let size = padded(len).max(len);
-        let at = self.claim(size)?;
+        let at = self.claim_for(size, from)?;
         if size > len {
             // The whole last word, before the bytes come: one store where the length of the padding
             // would take a call.
@@ -287,7 +305,7 @@ impl<'a> Writer<'a> {
     /// Bytes as they are, padded with zeros to a multiple of four, without a length.
     #[inline]
     pub fn write_raw(&mut self, bytes: &[u8]) -> Result<()> {
-        let at = self.claim_padded(bytes.len())?;
+        let at = self.claim_padded(bytes.len(), bytes.as_ptr().addr())?;
         // SAFETY: `len` bytes were just claimed; `bytes` is borrowed, so it is not the claimed span, to
         // which no reference exists.
         unsafe { copy(bytes.as_ptr(), at, bytes.len()) };
@@ -423,7 +441,7 @@ impl<'a> Writer<'a> {
             return self.write_gathered(unsafe { GatheredBuffer::borrowed(bytes.start(), bytes.len()) });
         }
         self.write_len(bytes.len())?;
-        let at = self.claim_padded(bytes.len())?;
+        let at = self.claim_padded(bytes.len(), first)?;
         // SAFETY: the span was just claimed; a request that is still borrowed never lies in the
         // span that its reply is written to (the engines keep them apart).
         unsafe { bytes.copy_to_raw(at) };

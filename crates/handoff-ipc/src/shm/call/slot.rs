@@ -16,7 +16,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Result;
-use crate::parcel::{SharedBytes, Spill, Writer};
+use crate::parcel::{LINE, SharedBytes, Spill, Writer};
 use crate::shm::region::Region;
 
 /// Bytes of a slot's region. Sparse: an idle slot holds one page.
@@ -133,6 +133,9 @@ pub(crate) type Stage = [MaybeUninit<u8>; 256];
 
 pub(crate) const STAGE: Stage = [MaybeUninit::uninit(); 256];
 
+// What a parcel has on a stage finds room before the line before the page in which its large buffer begins.
+const _: () = assert!(AREA_A + size_of::<Stage>() + LINE <= PAGE && AREA_B % PAGE == 0);
+
 /// One of the two payload areas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Area {
@@ -243,7 +246,7 @@ impl Slot {
         let at = |offset| self.region.start().wrapping_add(offset);
         let spill = Spill { start: at(area.start()), page: at(area.page()), capacity: MAX_PAYLOAD };
         // SAFETY: inside the mapping: both areas end before their tables, also from their second pages; a
-        // stage is shorter than what is before those; the rest by the caller.
+        // stage and a line are shorter than what is before those; the rest by the caller.
         unsafe { Writer::staged(stage, spill) }
     }
 
@@ -390,7 +393,8 @@ mod tests {
     fn areas_and_tables_do_not_overlap() {
         for area in [Area::A, Area::B] {
             assert!(area.page() + MAX_PAYLOAD <= area.table(), "{area:?}");
-            assert!(area.start() + size_of::<Stage>() <= area.page(), "{area:?}");
+            let before = size_of::<Stage>() + LINE;
+            assert_eq!(Meta((before as u32 / 4) << 8).payload_offset(), before, "{area:?}");
             assert!(area.start() + Meta(u32::MAX).payload_offset() < area.page(), "{area:?}");
         }
         assert!(Area::A.table() + TABLE <= AREA_B);
@@ -422,16 +426,22 @@ mod tests {
     }
 
     #[test]
-    fn a_large_buffer_begins_at_a_page_and_small_ones_share_the_headers_line() {
+    fn a_large_buffer_begins_at_a_page_or_a_line_before_and_small_ones_share_the_headers_line() {
         let (mine, file) = Slot::create().unwrap();
         let theirs = Slot::accept(file.as_fd()).unwrap();
-        for (area, before, size, lead) in [
-            (Area::A, 0, 8, 0),
-            (Area::A, 0, 300, 0),
-            (Area::A, 0, 4096, 1),
-            (Area::B, 2, 1 << 20, 3),
-            (Area::A, 63, 1 << 20, 64),
-            (Area::A, 64, 1 << 20, 0),
+        // Where in its page the buffer begins that is copied, in the last column but one.
+        for (area, before, size, skew, lead) in [
+            (Area::A, 0, 8, 0, 0),
+            (Area::A, 0, 300, 0, 0),
+            (Area::A, 0, 4096, 0, 1),
+            (Area::A, 0, 4096, 16, 1),
+            (Area::A, 0, 4096, PAGE - 64, 1),
+            (Area::A, 0, 4096, PAGE - 63, 1 + 16),
+            (Area::B, 2, 1 << 20, PAGE - 1, 3 + 16),
+            (Area::B, 2, 1 << 20, 0, 3),
+            (Area::A, 63, 1 << 20, 0, 64),
+            (Area::A, 63, 1 << 20, PAGE - 16, 64 + 16),
+            (Area::A, 64, 1 << 20, 0, 0),
         ] {
             let mut stage = STAGE;
             // SAFETY: no other writer or reader is there.
@@ -439,12 +449,15 @@ mod tests {
             for number in 0..before {
                 writer.write_i32(number).unwrap();
             }
-            let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
-            writer.write_bytes(&bytes).unwrap();
+            let mut room = vec![0; size + 2 * PAGE];
+            let at = room.as_ptr().align_offset(PAGE) + skew;
+            room[at..][..size].iter_mut().enumerate().for_each(|(at, byte)| *byte = (at % 251) as u8);
+            let bytes = &room[at..][..size];
+            writer.write_bytes(bytes).unwrap();
             writer.write_i32(-1).unwrap();
             let written = mine.put_down(area, &mut writer);
             let meta = Meta(written.payload_offset);
-            assert_eq!(meta.payload_offset(), 4 * lead, "{before} numbers, then {size} bytes");
+            assert_eq!(meta.payload_offset(), 4 * lead, "{before} numbers, then {size} bytes from {skew}");
             let mut reader = Reader::new(theirs.payload(area, meta, written.len).unwrap());
             (0..before).for_each(|number| assert_eq!(reader.read_i32().unwrap(), number));
             assert_eq!(reader.read_bytes().unwrap().to_vec(), bytes);
