@@ -34,6 +34,9 @@ const COPY: usize = 1024;
 /// How long a thread sleeps at a slot, twice at the most, before it goes back to the pool: the first sleep, which is
 /// that of most calls, needs no clock.
 const LINGER: Duration = Duration::from_secs(1);
+/// How long a thread stays with a caller that calls again at once, although other work waits for a thread. To leave costs
+/// the caller a message, and the poller and a thread of this process a wake-up each, which is as much as dozens of calls.
+const STAY: Duration = Duration::from_micros(300);
 /// Claims of one priority after which the caller is looked at again.
 const TRUST: u32 = 64;
 
@@ -83,6 +86,7 @@ struct SlotHistory {
     only_cpu: u32,
     // The priority that the caller was told last.
     told: Option<u32>,
+    came: Instant,
 }
 
 /// How a round ended.
@@ -99,14 +103,7 @@ fn attend(slot: &Arc<ServerSlot>, link: &Arc<Link>, worker: &Arc<Worker>) {
     if let Ok(mut here) = slot.worker.lock() {
         *here = Arc::downgrade(worker);
     }
-    let mut known = SlotHistory {
-        called: None,
-        claim: 0,
-        wanted: 0,
-        trusted: 0,
-        only_cpu: place::only_cpu().map_or(NO_CPU, u32::from),
-        told: None,
-    };
+    let mut known = SlotHistory::new(place::only_cpu().map_or(NO_CPU, u32::from));
     loop {
         let next = match word::poll_request(slot.slot.word()) {
             Request::Ready if !slot.is_dead() => slot.round(link, worker, &mut known),
@@ -153,12 +150,12 @@ impl ServerSlot {
             self.answer(link, &header, Err(Error::UnknownObject(header.node)));
         }
         known.called = called;
-        if self.recalled.load(Ordering::Relaxed) || pool::has_pending() {
+        let meta = header.meta;
+        if self.recalled.load(Ordering::Relaxed) || (pool::has_pending() && !known.stays(worker, meta)) {
             self.finish(link, false, false);
             return self.left();
         }
         known.tell(self, worker);
-        let meta = header.meta;
         if meta.has(Meta::BESIDE) {
             place::come(meta.cpu());
         }
@@ -192,7 +189,9 @@ impl ServerSlot {
 
     fn spin(&self, yields: bool) -> bool {
         let came = || (word::poll_request(self.slot.word()) != Request::Pending).then_some(());
-        wait_strategy::spin(SPIN_LIMIT, yields, came).is_some()
+        // While other work waits, only for what a caller needs between two calls.
+        let limit = if pool::has_pending() { Duration::ZERO } else { SPIN_LIMIT };
+        wait_strategy::spin(limit, yields, came).is_some()
     }
 
     fn sleep(&self, link: &Link) -> Next {
@@ -489,6 +488,18 @@ pub(crate) fn serve_here(link: &Arc<Link>, slot: &Arc<ServerSlot>) -> bool {
 }
 
 impl SlotHistory {
+    fn new(only_cpu: u32) -> Self {
+        SlotHistory {
+            called: None,
+            claim: 0,
+            wanted: 0,
+            trusted: 0,
+            only_cpu,
+            told: None,
+            came: Instant::now(),
+        }
+    }
+
     /// Runs at what this call is to be served at. Nothing to do while one caller calls one object.
     #[inline]
     fn take_priority(&mut self, link: &Arc<Link>, worker: &Worker, header: &Header, node: &LocalNode) {
@@ -509,6 +520,19 @@ impl SlotHistory {
         self.claim = header.priority;
         self.wanted = node.effective(caller, pool::base()).pack();
         self.trusted = TRUST;
+    }
+
+    /// Whether the thread stays although other work waits.
+    #[cold]
+    fn stays(&self, worker: &Worker, meta: Meta) -> bool {
+        self.may_stay(worker.packed(), meta, self.came.elapsed())
+    }
+
+    /// Only with a caller that looks for its reply, and so may call again at once; not where something more urgent waits,
+    /// which has raised the thread; and not for long.
+    fn may_stay(&self, packed: u32, meta: Meta, stayed: Duration) -> bool {
+        let looks = meta.has(Meta::SPIN) && !meta.has(Meta::YIELD);
+        looks && packed == self.wanted && stayed < STAY
     }
 
     /// Tells the caller what the thread at the slot runs at, and where.
@@ -554,5 +578,23 @@ impl Scratch {
             start.copy_from_nonoverlapping(data.start(), len);
             SharedBytes::new(start, len)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_stays_a_while_with_a_caller_that_looks_for_its_reply_and_with_no_other() {
+        let known = SlotHistory { wanted: 7, ..SlotHistory::new(NO_CPU) };
+        let looks = Meta(Meta::SPIN);
+        assert!(known.may_stay(7, looks, Duration::ZERO));
+        assert!(known.may_stay(7, looks, STAY / 2));
+        assert!(!known.may_stay(7, looks, STAY), "others wait");
+        assert!(!known.may_stay(8, looks, Duration::ZERO), "raised for something more urgent");
+        assert!(!known.may_stay(7, Meta(0), Duration::ZERO), "a caller that sleeps");
+        let yields = Meta(Meta::SPIN | Meta::YIELD);
+        assert!(!known.may_stay(7, yields, Duration::ZERO), "each look would be a turn of the scheduler's");
     }
 }
