@@ -252,7 +252,7 @@ mod tests {
             ..Parameters::default()
         };
         let mut seen = 0;
-        let report = run(&parameters, |_| seen += 1).expect("it runs");
+        let report = run_until(&parameters, &AtomicBool::new(false), |_| seen += 1).expect("it runs");
         assert_eq!((seen, report.runs.len()), (8, 8));
         for run in &report.runs {
             assert!(run.real_time > 0.0 && run.cpu_time > 0.0, "{run:?}");
