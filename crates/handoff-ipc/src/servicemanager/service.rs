@@ -201,7 +201,14 @@ impl Service for ManagerService {
         let of = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let (names, watches, users) = self.registry.sizes();
         let policy = self.registry.policy();
-        let mut text = format!("{names} names and {watches} watches of {users} users\n");
+        let some =
+            |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
+        let mut text = format!(
+            "{} and {} of {}\n",
+            some(names, "name", "names"),
+            some(watches, "watch", "watches"),
+            some(users, "user", "users")
+        );
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
@@ -217,8 +224,8 @@ impl Service for ManagerService {
         let others = if policy.others_open { "open" } else { "closed" };
         let _ = writeln!(
             text,
-            "policy: {} rules, other names {others}, {} names and {} watches a user at most",
-            policy.rules.len(),
+            "policy: {}, other names {others}, {} names and {} watches a user at most",
+            some(policy.rules.len(), "rule", "rules"),
             policy.names_per_user,
             policy.watches_per_user,
         );

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
@@ -63,6 +63,20 @@ impl ShmEngine {
         SocketAddrUnix::new(&self.manager)
             .map_err(|error| Error::io(format!("{} cannot be a socket", self.manager.display()), error))
     }
+
+    /// `connect` gives ECONNREFUSED for a file that is no socket as for one that nobody listens at, and EPROTOTYPE for a
+    /// socket of streams.
+    fn why_nobody_answers(&self, error: Errno) -> String {
+        let path = self.manager.display();
+        match std::fs::metadata(&self.manager) {
+            Ok(found) if found.is_dir() => {
+                format!("{path} is a folder: name the socket in it, such as {path}/servicemanager.sock")
+            }
+            Ok(found) if !found.file_type().is_socket() => format!("{path} is no socket"),
+            Ok(_) if error == Errno::PROTOTYPE => format!("{path} is the socket of something else"),
+            _ => format!("no service manager answers at {path} (`handoff servicemanager` starts one)"),
+        }
+    }
 }
 
 /// Connections that may wait to be accepted.
@@ -91,7 +105,7 @@ fn connect_within(address: &SocketAddrUnix, wait: Duration) -> rustix::io::Resul
     set_socket_timeout(&socket, Timeout::Send, Some(wait))?;
     let end = Instant::now() + wait;
     while let Err(error) = connect(&socket, address) {
-        if error != rustix::io::Errno::INTR || Instant::now() >= end {
+        if error != Errno::INTR || Instant::now() >= end {
             return Err(error);
         }
     }
@@ -105,13 +119,8 @@ impl Engine for ShmEngine {
     }
 
     fn context_object(&self) -> Result<Binder> {
-        let socket = connect_within(&self.address()?, PEER_TIMEOUT).map_err(|error| {
-            let what = format!(
-                "no service manager answers at {} (`handoff servicemanager` starts one)",
-                self.manager.display()
-            );
-            Error::io(what, error)
-        })?;
+        let socket = connect_within(&self.address()?, PEER_TIMEOUT)
+            .map_err(|error| Error::io(self.why_nobody_answers(error), error))?;
         self.core.connect(socket)
     }
 
@@ -139,11 +148,11 @@ impl Engine for ShmEngine {
             let is_socket =
                 std::fs::symlink_metadata(&self.manager).is_ok_and(|found| found.file_type().is_socket());
             // One whose queue is full takes no connection either, and is there.
-            let taken = is_socket && connect(new_socket()?, &address) != Err(rustix::io::Errno::CONNREFUSED);
-            if error != rustix::io::Errno::ADDRINUSE || taken || !is_socket {
+            let taken = is_socket && connect(new_socket()?, &address) != Err(Errno::CONNREFUSED);
+            if error != Errno::ADDRINUSE || taken || !is_socket {
                 let what = if taken {
                     format!("another service manager serves at {}", self.manager.display())
-                } else if error == rustix::io::Errno::ADDRINUSE {
+                } else if error == Errno::ADDRINUSE {
                     format!("cannot listen at {}: it is there, and no socket", self.manager.display())
                 } else {
                     format!("cannot listen at {}", self.manager.display())

@@ -565,3 +565,27 @@ fn nobody_listens() {
     second.become_context_manager(Binder::new(Everything::default())).unwrap();
     echo(&engine.context_object().unwrap(), b"x").unwrap();
 }
+
+#[test]
+fn what_stands_in_the_place_of_the_managers_socket_is_said() {
+    if on_driver() || on_rpc() {
+        return; // the driver has one place for all; `rpc::nobody_listens`
+    }
+    let place = Place::new();
+    let at = |name: &str| place.dir.path().join(name);
+    std::fs::write(at("file"), "").unwrap();
+    std::fs::create_dir(at("folder")).unwrap();
+    let _streams = std::os::unix::net::UnixListener::bind(at("streams")).unwrap();
+    drop(std::os::unix::net::UnixDatagram::bind(at("left")).unwrap());
+    for (name, said) in [
+        ("missing", "no service manager answers"),
+        ("left", "no service manager answers"),
+        ("file", "is no socket"),
+        ("folder", "is a folder"),
+        ("streams", "is the socket of something else"),
+    ] {
+        let error = ShmEngine::new(at(name)).unwrap().context_object().unwrap_err();
+        assert!(error.to_string().contains(said), "{name}: {error}");
+        assert!(error.to_string().contains(at(name).to_str().unwrap()), "{name}: {error}");
+    }
+}

@@ -622,8 +622,6 @@ fn a_manager_at_a_socket_goes_and_leaves_nothing() {
     std::fs::write(&socket, "not a socket").unwrap();
     drop(serving);
     assert!(socket.exists());
-    let error = Runtime::builder().socket(&socket).connect().unwrap_err();
-    assert!(error.to_string().contains("no service manager answers"), "{error}");
     let fallback = Runtime::builder().socket(&socket).connect_or_private().unwrap();
     assert!(fallback.is_private());
 }
