@@ -102,7 +102,8 @@ fn both(workshop: &Workshop, flags: &[&str], wrap: impl Fn(&Path) -> Command) {
     let serving = workshop.serve(&mut wrap(&server));
     attack(workshop);
     let said = run(&mut wrap(&client));
-    assert!(said.ends_with("all is well\n"), "{said}");
+    // The library may say more beside it: which interface an object has instead.
+    assert!(said.contains("all is well\n"), "{said}");
     serving.ends_well();
     let everything = everything::program(workshop, flags);
     workshop.manager.services().add("liar", liar(), ServiceOptions::default()).unwrap();

@@ -39,7 +39,8 @@ fn install(prefix: &Path) {
 fn call(workshop: &Workshop, server: &Path, client: &Path) {
     let _server = workshop.serve(&mut workshop.command(server));
     let said = run(&mut workshop.command(client));
-    assert!(said.ends_with("all is well\n"), "{said}");
+    // The library may say more beside it: which interface an object has instead.
+    assert!(said.contains("all is well\n"), "{said}");
 }
 
 #[test]

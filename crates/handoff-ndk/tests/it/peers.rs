@@ -55,7 +55,7 @@ fn cpp_calls_a_service_in_rust() {
 fn python(workshop: &Workshop, site: &Path, program: &Path) -> Command {
     let package = here().join("../../bindings/python/python/handoff");
     fs::create_dir_all(site.join("handoff")).unwrap();
-    for file in ["__init__.py", "aidl.py"] {
+    for file in ["__init__.py", "aidl.py", "bundle.py"] {
         fs::copy(package.join(file), site.join("handoff").join(file)).unwrap();
     }
     let native = site.join("handoff/_native.abi3.so");
