@@ -91,7 +91,8 @@ const MOST_REFUSED: u64 = 64;
 pub(crate) const MOST_AWAY: usize = 256;
 /// Control messages, of which each takes some hundred bytes.
 const MOST_UNSENT: u64 = 1 << 18;
-const MOST_EXPORTS: u64 = 1 << 20;
+/// Objects that peers may call: with the object itself each takes some hundred bytes.
+const MOST_EXPORTS: u64 = 1 << 18;
 const MOST_INTRODUCTIONS: u64 = 1024;
 
 impl Limits {

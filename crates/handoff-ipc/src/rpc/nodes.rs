@@ -15,8 +15,8 @@ use crate::ledger::{self, Charge, Resource};
 use crate::object::{Binder, LocalNode, Reference};
 use crate::{Error, Result};
 
-/// Objects in a session, of both sides together.
-const MOST: usize = 100_000;
+/// Objects of which a peer may leave unread that references to them were given back.
+const MOST_OWED: usize = 100_000;
 /// Oneway calls to one object that came before their turn: as many as connections may have overtaken each other.
 const MOST_EARLY: usize = 1000;
 
@@ -94,7 +94,7 @@ impl Nodes {
         if let Some(address) = self.own.get(&node.id()) {
             return Ok(*address);
         }
-        let charge = self.room(session)?;
+        let charge = ledger::charge(session.peer(), Resource::Exports, 1)?;
         let address = loop {
             let address = Address::new(self.next, session.is_server());
             self.next = self.next.wrapping_add(1);
@@ -106,14 +106,6 @@ impl Nodes {
         self.own.insert(node.id(), address);
         self.by_address.insert(address, Node::new(Object::Own(Arc::clone(node)), charge));
         Ok(address)
-    }
-
-    /// For one object more.
-    fn room(&self, session: &Session) -> Result<Charge> {
-        if self.by_address.len() >= MOST {
-            return Err(Error::PermissionDenied(format!("a session has {MOST} objects, and no more")));
-        }
-        ledger::charge(session.peer(), Resource::Exports, 1)
     }
 
     /// An object that came over the session; this process has one reference more.
@@ -139,7 +131,7 @@ impl Nodes {
         if !address.is_of(!session.is_server()) {
             return Err(Error::UnknownObject(address.0));
         }
-        let charge = self.room(session)?;
+        let charge = ledger::charge(session.peer(), Resource::Exports, 1)?;
         let remote = RpcRemote::new(session, address);
         let node = Node { received: 1, ..Node::new(Object::Peers(Arc::downgrade(&remote)), charge) };
         self.by_address.insert(address, node);
@@ -266,10 +258,12 @@ impl Nodes {
 
     /// A peer that sends objects and does not read could have this grow without end.
     pub(super) fn check_owed(&self) -> Result<()> {
-        if self.owed.len() <= MOST {
+        if self.owed.len() <= MOST_OWED {
             return Ok(());
         }
-        Err(Error::Protocol(format!("it does not read that references to {MOST} objects are given back")))
+        Err(Error::Protocol(format!(
+            "it does not read that references to {MOST_OWED} objects are given back"
+        )))
     }
 
     /// Whether the peer has yet to acknowledge calls.
