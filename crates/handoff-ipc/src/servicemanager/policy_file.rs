@@ -61,18 +61,15 @@ impl std::error::Error for PolicyError {}
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    #[serde(default)]
-    others: Others,
-    #[serde(default)]
-    limits: Limits,
+    others: Option<Others>,
+    limits: Option<Limits>,
     #[serde(default)]
     rule: Vec<FileRule>,
 }
 
-#[derive(Deserialize, Default, PartialEq)]
+#[derive(Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum Others {
-    #[default]
     Open,
     Closed,
 }
@@ -110,26 +107,10 @@ impl Policy {
     /// Reads a policy file.
     ///
     /// # Errors
-    /// [`PolicyError`] with line and column.
+    /// [`PolicyError`] with line and column. So is a file that says nothing: whoever writes a file anew leaves it empty for a
+    /// moment, and who means to let everybody in writes that.
     pub fn read(file: &Path) -> Result<Self, PolicyError> {
-        Policy::of(text_of(file), file)
-    }
-
-    /// Reads a policy file in place of the one that is in force. Whoever writes a file anew leaves it empty for a moment, and
-    /// an empty policy lets everybody in: who means that, says so.
-    ///
-    /// # Errors
-    /// As [`Policy::read`], and where nothing is in the file.
-    pub fn read_again(file: &Path) -> Result<Self, PolicyError> {
-        let text = text_of(file).and_then(|text| match text.trim() {
-            "" => Err(std::io::Error::other("it is empty: write others = \"open\" to let everybody in")),
-            _ => Ok(text),
-        });
-        Policy::of(text, file)
-    }
-
-    fn of(text: std::io::Result<String>, file: &Path) -> Result<Self, PolicyError> {
-        let text = text.map_err(|error| PolicyError {
+        let text = text_of(file).map_err(|error| PolicyError {
             file: file.to_owned(),
             place: None,
             what: format!("the policy cannot be read: {error}"),
@@ -179,12 +160,16 @@ struct Accounts {
 fn interpret(text: &str, accounts: &Accounts) -> Result<Policy, Fault> {
     let file: File =
         toml::from_str(text).map_err(|error| (error.span(), error.message().trim().to_owned()))?;
+    if file.others.is_none() && file.limits.is_none() && file.rule.is_empty() {
+        return Err((None, "it says nothing: write others = \"open\" to let everybody in".to_owned()));
+    }
+    let limits = file.limits.unwrap_or_default();
     let rules = file.rule.into_iter().map(|rule| self::rule(rule, accounts)).collect::<Result<_, _>>()?;
     Ok(Policy {
         rules,
-        others_open: file.others == Others::Open,
-        names_per_user: file.limits.names_per_user as usize,
-        watches_per_user: file.limits.watches_per_user as usize,
+        others_open: file.others != Some(Others::Closed),
+        names_per_user: limits.names_per_user as usize,
+        watches_per_user: limits.watches_per_user as usize,
     })
 }
 
@@ -303,11 +288,9 @@ mod tests {
         // Nothing of it is on a disk.
         std::fs::File::create(at("large")).unwrap().set_len(1 << 30).unwrap();
         assert!(why("large").contains("more than 1048576 bytes"), "{}", why("large"));
-        for blank in ["", "\n\n"] {
+        for blank in ["", "\n\n", "# To be written.\n"] {
             std::fs::write(at("empty"), blank).unwrap();
-            let error = Policy::read_again(&at("empty")).unwrap_err().to_string();
-            assert!(error.contains("it is empty"), "{error}");
-            assert_eq!(Policy::read(&at("empty")).unwrap(), Policy::open(), "at the start");
+            assert!(why("empty").contains("it says nothing"), "{}", why("empty"));
         }
         for (open, close) in [("[", "]"), ("{a=", "}")] {
             let deep = format!("x = {}1{}", open.repeat(100_000), close.repeat(100_000));
@@ -350,7 +333,8 @@ mod tests {
         assert_eq!(rule.replace, [Principal::Users(one(7)), Principal::Groups(Range { first: 8, last: 9 })]);
         let who = CallingIdentity { pid: 1, uid: 2500, gid: 3 };
         assert!(policy.allows(who, Action::Add, "camera/0"));
-        assert_eq!(parse("").unwrap(), Policy::open());
+        assert_eq!(parse("others = \"open\"").unwrap(), Policy::open());
+        assert_eq!(parse("[limits]").unwrap(), Policy::open());
     }
 
     #[test]

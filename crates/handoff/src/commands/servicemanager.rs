@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, ensure};
 use handoff_ipc::runtime::{SOCKET_VARIABLE, own_socket};
-use handoff_ipc::servicemanager::{Manager, ManagerServer, Policy, PolicyError, SocketAccess};
+use handoff_ipc::servicemanager::{Manager, ManagerServer, Policy, SocketAccess};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -54,7 +54,7 @@ enum Access {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let policy = self.read_policy(Policy::read)?;
+        let policy = self.read_policy()?;
         if self.check {
             output.note(format_args!("the policy is fine: {}", described(&policy)));
             return Ok(Verdict::Pass);
@@ -102,7 +102,7 @@ impl Options {
                 tell_systemd(output, &[NotifyState::Stopping]);
                 return;
             }
-            match self.read_policy(Policy::read_again) {
+            match self.read_policy() {
                 Ok(policy) => {
                     output.note(format_args!("the policy was read again: {}", described(&policy)));
                     serving.manager().set_policy(policy);
@@ -113,8 +113,8 @@ impl Options {
         }
     }
 
-    fn read_policy(&self, read: fn(&Path) -> Result<Policy, PolicyError>) -> anyhow::Result<Policy> {
-        self.policy.as_ref().map_or_else(|| Ok(Policy::open()), |file| Ok(read(file)?))
+    fn read_policy(&self) -> anyhow::Result<Policy> {
+        self.policy.as_ref().map_or_else(|| Ok(Policy::open()), |file| Ok(Policy::read(file)?))
     }
 
     fn access(&self) -> SocketAccess {

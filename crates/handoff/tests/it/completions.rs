@@ -6,7 +6,7 @@ use std::process::Command;
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Runtime};
 
-use crate::services::{Adder, Manager};
+use crate::services::{Adder, Manager, OPEN};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_handoff");
 
@@ -63,7 +63,7 @@ fn values_are_offered_and_what_is_hidden_is_not() {
 
 #[test]
 fn services_are_offered_by_their_names() {
-    let manager = Manager::start("");
+    let manager = Manager::start(OPEN);
     let socket = manager.socket();
     let runtime = Runtime::builder().socket(&socket).connect().expect("connected");
     runtime.services().add("test/adder", Binder::new(Adder), ServiceOptions::default()).expect("added");

@@ -50,6 +50,9 @@ impl Service for Adder {
     }
 }
 
+/// A policy that lets everybody in.
+pub(crate) const OPEN: &str = "others = \"open\"";
+
 pub(crate) struct Manager {
     child: Child,
     notices: UnixDatagram,
@@ -127,7 +130,7 @@ pub(crate) fn json(output: &Output) -> serde_json::Value {
 
 #[test]
 fn a_service_is_given_commands() {
-    let manager = Manager::start("");
+    let manager = Manager::start(OPEN);
     let runtime = Runtime::builder().socket(manager.socket()).connect().unwrap();
     runtime.services().add("adder", Binder::new(Adder), ServiceOptions::default()).unwrap();
     let without = ParcelService::new("test.INothing", |_, _: handoff_ipc::parcel::Parcel| Ok(None));
@@ -153,7 +156,7 @@ fn a_service_is_given_commands() {
 
 #[test]
 fn a_person_looks_at_services_and_calls_them() {
-    let manager = Manager::start("");
+    let manager = Manager::start(OPEN);
     let runtime = Runtime::builder().socket(manager.socket()).connect().unwrap();
     runtime.services().add("adder", Binder::new(Adder), ServiceOptions::hardware()).unwrap();
 
@@ -213,7 +216,7 @@ fn a_person_looks_at_services_and_calls_them() {
 
 #[test]
 fn the_manager_reads_its_policy_again_and_leaves_nothing_behind() {
-    let mut manager = Manager::start("");
+    let mut manager = Manager::start(OPEN);
     let runtime = Runtime::builder().socket(manager.socket()).connect().unwrap();
     let services = runtime.services();
     services.add("adder", Binder::new(Adder), ServiceOptions::default()).unwrap();
@@ -256,7 +259,7 @@ fn what_is_no_socket_is_not_removed() {
 
 #[test]
 fn a_second_manager_is_refused() {
-    let manager = Manager::start("");
+    let manager = Manager::start(OPEN);
     let second = Command::new(env!("CARGO_BIN_EXE_handoff"))
         .args(["servicemanager", "--socket"])
         .arg(manager.socket())

@@ -6,7 +6,7 @@ use handoff_ipc::servicemanager::ServiceOptions;
 use serde_json::{Value as Json, json};
 
 use crate::everything::Everything;
-use crate::services::{Manager, failure, json as parsed, text};
+use crate::services::{Manager, OPEN, failure, json as parsed, text};
 
 const INTERFACES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/interfaces/aidl");
 
@@ -17,7 +17,7 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        let manager = Manager::start("");
+        let manager = Manager::start(OPEN);
         let runtime = Runtime::builder().socket(manager.socket()).connect().expect("a manager");
         let service = EverythingStub::new(Everything).binder();
         runtime.services().add("everything", service, ServiceOptions::default()).expect("added");
