@@ -8,7 +8,7 @@ use handoff_workloads::transports::{OpenTransport, Row, SurveyPlan};
 
 use crate::interleave::{Interleave, Progress};
 
-/// Measures floors, `samples` samples of each a round.
+/// Measures floors, `samples` samples of each a round. What was measured before `interleave` was told to stop is given.
 ///
 /// # Errors
 ///
@@ -17,15 +17,19 @@ pub fn floors(
     interleave: &Interleave<'_>,
     floors: &[floor::Parameters],
     samples: u32,
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Vec<Measurement>> {
     let mut sessions = floors.iter().map(Session::start).collect::<Result<Vec<_>>>()?;
     let mut values = vec![Vec::new(); floors.len()];
     let trips = |floor: &floor::Parameters| floor.primitive.usual_trips();
     interleave.rounds(floors.len(), |run| -> Result<()> {
-        values[run.subject].extend(sessions[run.subject].batch(samples, trips(&floors[run.subject]))?);
+        let floor = &floors[run.subject];
+        progress(Progress { subject: floor.primitive.name(), done: run.done, of: run.of });
+        values[run.subject].extend(sessions[run.subject].batch(samples, trips(floor))?);
         Ok(())
     })?;
-    floors.iter().zip(values).map(|(floor, values)| floor.measurement(trips(floor), values)).collect()
+    let measured = floors.iter().zip(values).filter(|(_, values)| !values.is_empty());
+    measured.map(|(floor, values)| floor.measurement(trips(floor), values)).collect()
 }
 
 /// Measures transports with each payload of the plan that they carry. What was measured before `interleave` was told to
@@ -73,7 +77,7 @@ mod tests {
             |primitive, payload| floor::Parameters { primitive, payload, placement: Placement::Unpinned };
         let asked = [floor(Primitive::Futex, 8), floor(Primitive::Pipe, 100), floor(Primitive::Memcpy, 4096)];
         let three = Interleave { rounds: 3, warm_up: 0, ..Interleave::default() };
-        let measured = floors(&three, &asked, 20).expect("it runs");
+        let measured = floors(&three, &asked, 20, &mut |_| {}).expect("it runs");
         let names: Vec<&str> = measured.iter().map(Measurement::name).collect();
         assert_eq!(names, ["floor/futex", "floor/pipe", "floor/memcpy"]);
         assert!(measured.iter().all(|measurement| measurement.summary().count == 60));
@@ -114,6 +118,17 @@ mod tests {
                 assert!(row.completion.summary().p50 <= row.caller.summary().p50, "{}", row.name);
             }
         }
+    }
+
+    #[test]
+    fn floors_that_were_measured_before_a_stop_are_given() {
+        let floor = |primitive| floor::Parameters { primitive, payload: 8, placement: Placement::Unpinned };
+        let stop = AtomicBool::new(false);
+        let three = Interleave { rounds: 3, warm_up: 0, stop: Some(&stop), ..Interleave::default() };
+        let asked = [Primitive::Futex, Primitive::Pipe].map(floor);
+        let measured = floors(&three, &asked, 20, &mut |_| stop.store(true, Ordering::Relaxed));
+        let counts: Vec<_> = measured.expect("it runs").iter().map(|floor| floor.summary().count).collect();
+        assert_eq!(counts, [20], "the first turn alone");
     }
 
     #[test]
