@@ -10,9 +10,7 @@ use crate::seam::{Device, Peer, Process};
 /// How this program is executed so that it calls [`serve_agent`](crate::serve_agent).
 #[derive(Debug, Clone)]
 pub struct AgentCommand {
-    /// The program.
     pub program: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
 }
 

@@ -72,7 +72,6 @@ fn flags_of(bytes: &[u8]) -> u32 {
     bytes.get(FLAGS..FLAGS + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
-/// All of them.
 pub const FAULTS: [Fault; 37] = [
     fault("does not say that a transaction was sent", Change::Lose(BR_TRANSACTION_COMPLETE)),
     fault("says that a reply came before its call was sent", Change::Swap(BR_TRANSACTION_COMPLETE, BR_REPLY)),

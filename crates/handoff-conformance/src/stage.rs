@@ -266,7 +266,6 @@ impl Party {
         Ok(found)
     }
 
-    /// Expects nothing.
     pub(crate) fn expect_nothing(&self) -> Check {
         self.expect(&[]).map(drop)
     }

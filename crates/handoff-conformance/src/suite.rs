@@ -34,14 +34,12 @@ pub enum Outcome {
     NotHere(String),
 }
 
-/// One case.
 #[derive(Clone, Copy)]
 pub struct Case {
     /// Its name, such as `death.notice`.
     pub name: &'static str,
     /// What its expectation comes from.
     pub source: Source,
-    /// What is expected.
     pub expects: &'static str,
     pub(crate) check: CaseCheck,
 }
@@ -85,7 +83,6 @@ pub struct CaseResult {
     pub case: &'static str,
     /// What its expectation comes from.
     pub source: Source,
-    /// What is expected.
     pub expects: &'static str,
     /// What it came to.
     #[serde(flatten)]

@@ -70,7 +70,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The one that is ours.
     pub const OURS: Kind = Kind::Handoff;
 
     /// All of other people's, whether this build has them or not.

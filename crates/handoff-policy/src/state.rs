@@ -35,7 +35,6 @@ impl Process {
 /// Everything that is not about one process, and what was told about processes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SystemState {
-    /// The processes in the foreground.
     pub foreground: BTreeSet<ProcessKey>,
     /// The services that processes offer.
     pub services: BTreeMap<ProcessKey, Vec<String>>,

@@ -124,7 +124,6 @@ fn time(work: impl FnOnce()) -> Duration {
 /// One run of one scenario.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sample {
-    /// Which.
     pub scenario: Scenario,
     /// Time of each task, in milliseconds.
     pub task_ms: Vec<f64>,

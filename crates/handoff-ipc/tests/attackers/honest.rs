@@ -64,7 +64,6 @@ fn over_a_new_connection(socket: &Path) -> Result<()> {
     echo(&engine.context_object()?)
 }
 
-/// The role of the client.
 pub fn client(role: &str, socket: &Path) {
     process::become_user(Users::here().honest());
     let at = socket.to_owned();

@@ -16,7 +16,6 @@ const ALL: [u8; 3] = [OWNER, RECEIVER, LIAR];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    /// As it is.
     Current,
     /// The receiver asks at the link whose peer claims to be the owner, and the owner takes tokens on links.
     ClaimedEndpoint,

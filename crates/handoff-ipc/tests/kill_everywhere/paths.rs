@@ -133,7 +133,6 @@ fn serves(_: &Survivor) -> Op {
     Box::new(|| Ok(()))
 }
 
-/// The survivor calls.
 fn calls(survivor: &Survivor, call: fn(&Binder) -> Result<()>) -> Op {
     let (engine, root) = survivor.meet();
     Box::new(move || {

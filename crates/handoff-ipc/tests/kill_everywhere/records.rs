@@ -35,7 +35,6 @@ impl Fault {
     }
 }
 
-/// One kill.
 #[derive(Debug, Clone)]
 pub struct Kill {
     /// The boundary.

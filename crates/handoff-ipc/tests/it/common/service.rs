@@ -70,7 +70,6 @@ pub const COUNT_OBJECTS: Code = 113;
 /// The first that has no meaning.
 pub const UNKNOWN: Code = 114;
 
-/// Numbers in a queue.
 pub type Numbers = MessageQueue<u64, Synchronized>;
 
 /// What it keeps between calls.

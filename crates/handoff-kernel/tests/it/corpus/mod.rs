@@ -8,11 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One case.
 pub(crate) struct Case {
     /// The folder's name.
     pub(crate) name: String,
-    /// The folder.
     pub(crate) folder: PathBuf,
     /// The change from `a` to `b`.
     pub(crate) patch: Vec<u8>,

@@ -34,7 +34,6 @@ impl Verdict {
 /// A tool's name, and how it is run in a folder of its own; `None` if it is not installed.
 type Tool = (&'static str, fn(&Pair, &Path) -> Option<Verdict>);
 
-/// The other tools.
 pub(crate) const OTHERS: [Tool; 5] = [
     ("git apply", git_apply),
     ("git merge-file", git_merge),
