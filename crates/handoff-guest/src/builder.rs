@@ -2,7 +2,6 @@
 
 mod assemble;
 
-use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -15,7 +14,7 @@ use super::initramfs::Extra;
 use super::link::ConsoleWatcher;
 use super::machine::Wiring;
 use super::spec::KernelForm;
-use super::{Acceleration, Arch, Guest, GuestError, Smp, Stopper};
+use super::{Acceleration, Arch, Guest, GuestError, GuestSpec, Smp, Stopper};
 
 /// Which kernel a guest boots.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -37,19 +36,10 @@ pub enum Kernel {
     },
 }
 
-/// Describes a guest; see [`Guest::builder`].
+/// What the host needs to boot a [`GuestSpec`]; see [`Guest::builder`] and [`GuestSpec::builder`].
 pub struct Builder {
-    arch: Option<Arch>,
-    kernel: Kernel,
-    smp: Option<Smp>,
-    memory_mib: u32,
-    acceleration: Acceleration,
-    capacities: Vec<u32>,
-    icount: bool,
-    modules: Vec<(String, String)>,
+    spec: GuestSpec,
     extras: Vec<Extra>,
-    append: Vec<String>,
-    qemu_arguments: Vec<OsString>,
     busybox: Option<PathBuf>,
     cache: Option<PathBuf>,
     refresh: bool,
@@ -61,20 +51,11 @@ pub struct Builder {
     watcher: Option<ConsoleWatcher>,
 }
 
-impl Default for Builder {
-    fn default() -> Self {
+impl From<GuestSpec> for Builder {
+    fn from(spec: GuestSpec) -> Self {
         Self {
-            arch: None,
-            kernel: Kernel::default(),
-            smp: None,
-            memory_mib: 1024,
-            acceleration: Acceleration::default(),
-            capacities: Vec::new(),
-            icount: false,
-            modules: Vec::new(),
+            spec,
             extras: Vec::new(),
-            append: Vec::new(),
-            qemu_arguments: Vec::new(),
             busybox: None,
             cache: None,
             refresh: false,
@@ -91,14 +72,8 @@ impl Default for Builder {
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
-            .field("arch", &self.arch)
-            .field("kernel", &self.kernel)
-            .field("smp", &self.smp)
-            .field("memory_mib", &self.memory_mib)
-            .field("capacities", &self.capacities)
-            .field("modules", &self.modules)
+            .field("spec", &self.spec)
             .field("extras", &self.extras)
-            .field("append", &self.append)
             .finish_non_exhaustive()
     }
 }
@@ -117,35 +92,35 @@ impl Builder {
     /// Sets the instruction set; the host's otherwise.
     #[must_use]
     pub fn arch(mut self, arch: Arch) -> Self {
-        self.arch = Some(arch);
+        self.spec.arch = Some(arch);
         self
     }
 
     /// Sets the kernel; the distribution's otherwise.
     #[must_use]
     pub fn kernel(mut self, kernel: Kernel) -> Self {
-        self.kernel = kernel;
+        self.spec.kernel = kernel;
         self
     }
 
     /// Sets the CPUs; 2 otherwise, or as many as there are capacities.
     #[must_use]
     pub fn smp(mut self, smp: Smp) -> Self {
-        self.smp = Some(smp);
+        self.spec.smp = Some(smp);
         self
     }
 
     /// Sets the memory in MiB; 1024 otherwise.
     #[must_use]
     pub fn memory_mib(mut self, mib: u32) -> Self {
-        self.memory_mib = mib;
+        self.spec.memory_mib = mib;
         self
     }
 
     /// Sets how QEMU runs the guest; with KVM where that works otherwise.
     #[must_use]
     pub fn acceleration(mut self, acceleration: Acceleration) -> Self {
-        self.acceleration = acceleration;
+        self.spec.accel = acceleration;
         self
     }
 
@@ -154,28 +129,14 @@ impl Builder {
     /// This moves the scheduler's decisions only: QEMU runs all CPUs at the same speed.
     #[must_use]
     pub fn cpu_capacities(mut self, capacities: impl Into<Vec<u32>>) -> Self {
-        self.capacities = capacities.into();
+        self.spec.cpu_capacity = capacities.into();
         self
     }
 
-    /// Lets each instruction take a fixed time of the guest's clock, which makes a guest of one CPU
-    /// nearly free of what else the host does, and slow.
+    /// Loads a kernel module, after those it depends on; parameters stand behind a colon: `dummy:numdummies=2`.
     #[must_use]
-    pub fn counted_instructions(mut self, counted: bool) -> Self {
-        self.icount = counted;
-        self
-    }
-
-    /// Loads a kernel module, after those it depends on.
-    #[must_use]
-    pub fn module(self, name: impl Into<String>) -> Self {
-        self.module_with(name, "")
-    }
-
-    /// Loads a kernel module with parameters, such as `numdummies=2`.
-    #[must_use]
-    pub fn module_with(mut self, name: impl Into<String>, parameters: impl Into<String>) -> Self {
-        self.modules.push((super::elf::module_name(&name.into()), parameters.into()));
+    pub fn module(mut self, module: impl Into<String>) -> Self {
+        self.spec.modules.push(module.into());
         self
     }
 
@@ -196,14 +157,7 @@ impl Builder {
     /// Adds words to the kernel's command line.
     #[must_use]
     pub fn append(mut self, words: impl Into<String>) -> Self {
-        self.append.push(words.into());
-        self
-    }
-
-    /// Adds an argument to QEMU's command line.
-    #[must_use]
-    pub fn qemu_arg(mut self, argument: impl AsRef<OsStr>) -> Self {
-        self.qemu_arguments.push(argument.as_ref().to_owned());
+        self.spec.append.push(words.into());
         self
     }
 

@@ -103,7 +103,7 @@ struct Running<'a> {
 impl Guest {
     /// Begins to describe a guest.
     pub fn builder() -> Builder {
-        Builder::default()
+        GuestSpec::default().builder()
     }
 
     /// What the guest is and how it is run.

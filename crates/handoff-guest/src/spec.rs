@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Acceleration, Arch, Builder, Guest, Kernel, Smp};
+use super::{Acceleration, Arch, Builder, Kernel, Smp};
 
 /// A guest that is not booted yet, as plain data.
 ///
@@ -64,24 +64,7 @@ impl Default for GuestSpec {
 impl GuestSpec {
     /// The guest that this describes, for what is not described: programs, time limits, who is told of progress.
     pub fn builder(&self) -> Builder {
-        let mut builder = Guest::builder()
-            .kernel(self.kernel.clone())
-            .memory_mib(self.memory_mib)
-            .cpu_capacities(self.cpu_capacity.clone())
-            .acceleration(self.accel)
-            .counted_instructions(self.icount);
-        if let Some(smp) = &self.smp {
-            builder = builder.smp(smp.clone());
-        }
-        if let Some(arch) = self.arch {
-            builder = builder.arch(arch);
-        }
-        for module in &self.modules {
-            let (name, parameters) = module.split_once(':').unwrap_or((module, ""));
-            builder = builder.module_with(name, parameters);
-        }
-        let builder = self.append.iter().fold(builder, |builder, words| builder.append(words));
-        self.qemu_args.iter().fold(builder, |builder, argument| builder.qemu_arg(argument))
+        self.clone().into()
     }
 
     /// Its CPUs, for people: `1 CPU`, `4,sockets=2,cores=2 CPUs`.

@@ -1,5 +1,6 @@
 //! From the description of a guest to what QEMU is given: checks, fetches, packs.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{Builder, Kernel, Prepared};
@@ -10,7 +11,7 @@ use crate::machine::{Machine, find_qemu};
 use crate::modules::{Source, TRANSPORT, WELCOME};
 use crate::package::{self, KernelPackage};
 use crate::topology::check_capacities;
-use crate::{Acceleration, Arch, GuestError, Smp};
+use crate::{Acceleration, Arch, GuestError, GuestSpec, Smp};
 
 /// The Linux kernel's limit for names in a Unix socket's address, without room for ours (bytes).
 const LONGEST_AREA: usize = 90;
@@ -25,13 +26,14 @@ pub(super) struct Gathered {
 
 impl Builder {
     pub(super) fn assemble(&self) -> Result<(Machine, Decision, String, tempfile::TempDir), GuestError> {
-        let smp = self.checked_smp()?;
+        let spec = &self.spec;
+        let smp = checked_smp(spec)?;
         let gathered = self.gather()?;
         let Gathered { prepared, modules, arch, .. } = &gathered;
         let mut needed: Vec<String> = TRANSPORT.iter().map(|name| (*name).to_owned()).collect();
-        needed.extend(self.modules.iter().map(|(name, _)| name.clone()));
+        let mut parameters: Vec<_> = spec.modules.iter().map(|module| with_parameters(module)).collect();
+        needed.extend(parameters.iter().map(|(name, _)| name.clone()));
         let load = modules.load_order(&needed, &WELCOME)?;
-        let mut parameters = self.modules.clone();
         parameters.push((WELCOME[0].to_owned(), BINDER_DEVICES.to_owned()));
         let content = initramfs::pack(*arch, &prepared.busybox, &load, &parameters, &self.extras)?;
         let acceleration = self.accelerate(&gathered)?;
@@ -43,20 +45,20 @@ impl Builder {
             qemu: prepared.qemu.clone(),
             kvm: acceleration.kvm,
             smp,
-            memory_mib: self.memory_mib,
+            memory_mib: spec.memory_mib,
             kernel: prepared.image.clone(),
             initrd,
-            append: self.append.clone(),
-            capacities: self.capacities.clone(),
-            icount: self.icount,
+            append: spec.append.clone(),
+            capacities: spec.cpu_capacity.clone(),
+            icount: spec.icount,
             quiet: self.quiet,
-            extra: self.qemu_arguments.clone(),
+            extra: spec.qemu_args.iter().map(OsString::from).collect(),
         };
         Ok((machine, acceleration, prepared.kernel.clone(), area))
     }
 
     pub(super) fn gather(&self) -> Result<Gathered, GuestError> {
-        let arch = self.arch.or_else(Arch::host).ok_or_else(|| {
+        let arch = self.spec.arch.or_else(Arch::host).ok_or_else(|| {
             GuestError::Options(
                 "no guest can be of this machine's architecture: name one of x86_64, arm64".into(),
             )
@@ -64,13 +66,13 @@ impl Builder {
         let qemu = find_qemu(arch)?;
         let cache = Cache::open(self.cache.as_deref())?;
         let fetch = |name: &str| KernelPackage::fetch(&cache, arch, name, self.refresh, &self.progress);
-        let packaged = match &self.kernel {
+        let packaged = match &self.spec.kernel {
             Kernel::Distribution => Some(fetch(&format!("linux-image-{}", arch.debian()))?),
             Kernel::RealTime => Some(fetch(&format!("linux-image-rt-{}", arch.debian()))?),
             Kernel::Package(name) => Some(fetch(name)?),
             Kernel::Image { .. } => None,
         };
-        let (kernel, image, modules) = match (packaged, &self.kernel) {
+        let (kernel, image, modules) = match (packaged, &self.spec.kernel) {
             (Some(package), _) => {
                 (package.identity.clone(), package.image(), Source::Package(package, cache.clone()))
             }
@@ -90,20 +92,20 @@ impl Builder {
 
     fn accelerate(&self, gathered: &Gathered) -> Result<Decision, GuestError> {
         let asked = |kvm| Ok(Decision { kvm, reason: "it was asked for".to_owned() });
-        match self.acceleration {
-            Acceleration::Kvm if self.icount => {
+        match self.spec.accel {
+            Acceleration::Kvm if self.spec.icount => {
                 Err(GuestError::Options("instructions cannot be counted with KVM: use tcg".to_owned()))
             }
             Acceleration::Kvm => asked(true),
             Acceleration::Tcg => asked(false),
-            Acceleration::Auto if self.icount => {
+            Acceleration::Auto if self.spec.icount => {
                 Ok(Decision { kvm: false, reason: "instructions are counted".to_owned() })
             }
             Acceleration::Auto => Probe {
                 arch: gathered.arch,
                 qemu: &gathered.prepared.qemu,
                 kernel: &gathered.prepared.image,
-                proven: !matches!(self.kernel, Kernel::Image { .. }),
+                proven: !matches!(self.spec.kernel, Kernel::Image { .. }),
                 initramfs: &initramfs::pack(gathered.arch, &gathered.prepared.busybox, &[], &[], &[])?,
                 cache: &gathered.cache,
                 progress: &self.progress,
@@ -111,30 +113,37 @@ impl Builder {
             .decide(),
         }
     }
+}
 
-    fn checked_smp(&self) -> Result<Smp, GuestError> {
-        let smp = self.smp.clone().map_or_else(|| Smp::usual(self.capacities.len(), self.icount), Ok)?;
-        if !self.capacities.is_empty() {
-            if self.arch.or_else(Arch::host) != Some(Arch::Arm64) {
-                return Err(GuestError::Options(
-                    "CPU capacities are told by a device tree, which only arm64 guests have: add `--arch arm64`"
-                        .to_owned(),
-                ));
-            }
-            check_capacities(&self.capacities, smp.cpus())?;
+/// The name of a module as the kernel has it, and its parameters.
+fn with_parameters(module: &str) -> (String, String) {
+    let (name, parameters) = module.split_once(':').unwrap_or((module, ""));
+    (crate::elf::module_name(name), parameters.to_owned())
+}
+
+/// What QEMU and the kernel would refuse late or in silence is refused here.
+fn checked_smp(spec: &GuestSpec) -> Result<Smp, GuestError> {
+    let smp = spec.smp.clone().map_or_else(|| Smp::usual(spec.cpu_capacity.len(), spec.icount), Ok)?;
+    if !spec.cpu_capacity.is_empty() {
+        if spec.arch.or_else(Arch::host) != Some(Arch::Arm64) {
+            return Err(GuestError::Options(
+                "CPU capacities are told by a device tree, which only arm64 guests have: add `--arch arm64`"
+                    .to_owned(),
+            ));
         }
-        if self.icount && smp.cpus() != 1 {
-            return Err(GuestError::Options("with counted instructions a guest has one CPU".to_owned()));
-        }
-        if !(128..=1 << 20).contains(&self.memory_mib) {
-            let asked = self.memory_mib;
-            return Err(GuestError::Options(format!("a guest has 128 MiB of memory or more, not {asked}")));
-        }
-        if self.append.iter().any(|words| words.contains(['\n', '\0'])) {
-            return Err(GuestError::Options("a kernel's command line is one line".to_owned()));
-        }
-        Ok(smp)
+        check_capacities(&spec.cpu_capacity, smp.cpus())?;
     }
+    if spec.icount && smp.cpus() != 1 {
+        return Err(GuestError::Options("with counted instructions a guest has one CPU".to_owned()));
+    }
+    if !(128..=1 << 20).contains(&spec.memory_mib) {
+        let asked = spec.memory_mib;
+        return Err(GuestError::Options(format!("a guest has 128 MiB of memory or more, not {asked}")));
+    }
+    if spec.append.iter().any(|words| words.contains(['\n', '\0'])) {
+        return Err(GuestError::Options("a kernel's command line is one line".to_owned()));
+    }
+    Ok(smp)
 }
 
 fn check_image(image: &Path) -> Result<(), GuestError> {
@@ -163,27 +172,32 @@ fn area() -> Result<tempfile::TempDir, GuestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Guest;
-
-    fn refused(builder: &Builder, part: &str) {
-        let error = builder.checked_smp().expect_err("refused").to_string();
-        assert!(error.contains(part), "{error}");
-    }
 
     #[test]
     fn contradictions_are_refused_before_anything_is_fetched() {
-        let two = || "2".parse::<Smp>().expect("two");
-        refused(&Guest::builder().arch(Arch::X86_64).cpu_capacities([512, 1024]), "--arch arm64");
-        refused(&Guest::builder().arch(Arch::Arm64).cpu_capacities([1024]).smp(two()), "2 CPUs");
-        refused(&Guest::builder().counted_instructions(true).smp(two()), "one CPU");
-        refused(&Guest::builder().memory_mib(1), "128 MiB");
-        refused(&Guest::builder().append("a\nb"), "one line");
+        for (spec, reason) in [
+            (r#"{ "arch": "x86_64", "cpu_capacity": [512, 1024] }"#, "--arch arm64"),
+            (r#"{ "arch": "arm64", "cpu_capacity": [1024], "smp": "2" }"#, "2 CPUs"),
+            (r#"{ "icount": true, "smp": "2" }"#, "one CPU"),
+            (r#"{ "memory_mib": 1 }"#, "128 MiB"),
+            (r#"{ "append": ["a\nb"] }"#, "one line"),
+        ] {
+            let error = checked_smp(&serde_json::from_str(spec).expect(spec)).expect_err(spec).to_string();
+            assert!(error.contains(reason), "{spec}: {error}");
+        }
     }
 
     #[test]
     fn capacities_say_how_many_cpus_there_are() {
-        let builder = Guest::builder().arch(Arch::Arm64).cpu_capacities([446, 446, 1024]);
-        assert_eq!(builder.checked_smp().expect("three").cpus(), 3);
+        let spec = r#"{ "arch": "arm64", "cpu_capacity": [446, 446, 1024] }"#;
+        assert_eq!(checked_smp(&serde_json::from_str(spec).expect(spec)).expect("three").cpus(), 3);
+    }
+
+    #[test]
+    fn a_module_has_its_parameters_behind_a_colon() {
+        let pair = |module| with_parameters(module);
+        assert_eq!(pair("dummy:numdummies=2"), ("dummy".into(), "numdummies=2".into()));
+        assert_eq!(pair("sch_tbf"), ("sch_tbf".into(), String::new()));
     }
 
     #[test]
