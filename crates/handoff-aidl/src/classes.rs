@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::load::Compilation;
 use crate::model::{Def, TypeKind};
 use crate::source::Span;
 
@@ -22,6 +23,16 @@ pub struct SourceFile {
     /// Below the folder for the output: `aidl/a/b/IFoo.h`, `a/b/IFoo.cpp`, `a/b/IFoo.java`.
     pub path: PathBuf,
     pub text: String,
+}
+
+/// The definitions at the top of the files that were named, as Android's compiler writes them: not those that they import. Of
+/// files that this compiler brings along nobody else can write the code.
+pub(crate) fn written(compilation: &Compilation) -> impl Iterator<Item = &Def> {
+    compilation.model.iter().filter(|def| {
+        let path = compilation.sources.file(def.file).path();
+        let is_named = compilation.inputs.contains(&def.file) || crate::prelude::is_ours(path);
+        def.parent.is_none() && is_named
+    })
 }
 
 /// Where the type parameters of a parcelable are types of its fields: they are names alone to most languages.

@@ -473,6 +473,14 @@ impl Primitive {
     }
 }
 
+/// What is common to the names around an interface: `Foo` of `IFoo`.
+pub(crate) fn stem(interface: &str) -> &str {
+    match interface.strip_prefix('I') {
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_uppercase()) => rest,
+        _ => interface,
+    }
+}
+
 /// A value that was computed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {

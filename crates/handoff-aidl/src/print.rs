@@ -192,7 +192,7 @@ impl Printer<'_> {
             several => {
                 let name = format!(
                     "{}{}Result",
-                    rust_stem(interface),
+                    crate::model::stem(interface),
                     heck::ToUpperCamelCase::to_upper_camel_case(method.name.as_str())
                 );
                 self.extra.push((name.clone(), several.to_vec()));
@@ -376,13 +376,6 @@ fn signed(primitive: Primitive, value: i128) -> String {
         Primitive::U64 => format!("{}L", value as u64 as i64),
         Primitive::I64 => format!("{value}L"),
         _ => value.to_string(),
-    }
-}
-
-fn rust_stem(interface: &str) -> &str {
-    match interface.strip_prefix('I') {
-        Some(rest) if rest.starts_with(|c: char| c.is_ascii_uppercase()) => rest,
-        _ => interface,
     }
 }
 

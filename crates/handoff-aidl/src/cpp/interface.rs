@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use super::log::{self, Logged};
-use super::names::{pad, stem, text};
+use super::names::{pad, text};
 use super::types::argument;
 use super::{Generator, in_namespace};
 use crate::ast::Direction;
-use crate::model::{Def, HASH_ID, Interface, Method, Parameter, TypeKind, VERSION_ID};
+use crate::model::{Def, HASH_ID, Interface, Method, Parameter, TypeKind, VERSION_ID, stem};
 
 /// The functions that every versioned interface has, as its methods are declared.
 const GET_VERSION: &str = "::ndk::ScopedAStatus getInterfaceVersion(int32_t* _aidl_return)";

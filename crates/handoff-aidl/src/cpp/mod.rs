@@ -13,10 +13,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::check;
-use crate::classes::{ClassOptions, SourceFile};
+use crate::classes::{self, ClassOptions, SourceFile};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::load::Compilation;
-use crate::model::{Def, DefId, DefKind, Model, TypeKind};
+use crate::model::{self, Def, DefId, DefKind, Model, TypeKind};
 use crate::source::Language;
 
 /// Makes C++ of the files that were named, as Android's compiler does: not of those that they import.
@@ -31,13 +31,7 @@ pub fn generate_cpp(
     let mut generator = Generator { model, options, diagnostics: Diagnostics::new() };
     let header = crate::load::header("//", compilation);
     let mut files = Vec::new();
-    // Of the files that this compiler brings along nobody else can write the code.
-    let is_written = |def: &Def| {
-        let path = compilation.sources.file(def.file).path();
-        compilation.inputs.contains(&def.file) || crate::prelude::is_ours(path)
-    };
-    let named = |def: &&Def| def.parent.is_none() && is_written(def);
-    for def in model.iter().filter(named) {
+    for def in classes::written(compilation) {
         generator.check(def);
         for (path, text) in generator.files(def) {
             files.push(SourceFile { path, text: format!("{header}{text}") });
@@ -247,7 +241,7 @@ impl Generator<'_> {
         let name = if prefix.is_empty() {
             def.name.last().to_owned()
         } else {
-            format!("{prefix}{}", names::stem(def.name.last()))
+            format!("{prefix}{}", model::stem(def.name.last()))
         };
         let folders: Vec<&str> =
             std::iter::once("aidl").chain(def.name.package.iter().map(String::as_str)).collect();

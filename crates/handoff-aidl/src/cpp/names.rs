@@ -125,14 +125,6 @@ pub(super) fn template(def: &Def) -> String {
     }
 }
 
-/// What the names around an interface end with: `Foo` of `IFoo`.
-pub(super) fn stem(interface: &str) -> &str {
-    match interface.strip_prefix('I') {
-        Some(rest) if rest.starts_with(|c: char| c.is_ascii_uppercase()) => rest,
-        _ => interface,
-    }
-}
-
 /// Text as a literal, in bytes that every compiler takes.
 pub(super) fn text(value: &str) -> String {
     let mut literal = String::from("\"");
@@ -213,6 +205,5 @@ mod tests {
     #[test]
     fn literals_are_bytes() {
         assert_eq!(text("a\"\\\n?\u{e9}1"), "\"a\\\"\\\\\\012\\?\\303\\2511\"");
-        assert_eq!((stem("IFoo"), stem("Idle"), stem("Foo")), ("Foo", "Idle", "Foo"));
     }
 }

@@ -202,21 +202,7 @@ pub(super) fn argument(parameter: &Parameter) -> String {
     format!("{prefix}_{}", parameter.name)
 }
 
-/// The type of a number.
+/// The type of a number: HIDL's names are those of `<cstdint>`, but AIDL's `char` is a UTF-16 unit.
 pub(super) fn number(primitive: Primitive) -> &'static str {
-    use Primitive::*;
-    match primitive {
-        Bool => "bool",
-        I8 => "int8_t",
-        U8 => "uint8_t",
-        I16 => "int16_t",
-        U16 => "uint16_t",
-        Char => "char16_t",
-        I32 => "int32_t",
-        U32 => "uint32_t",
-        I64 => "int64_t",
-        U64 => "uint64_t",
-        F32 => "float",
-        F64 => "double",
-    }
+    if primitive == Primitive::Char { "char16_t" } else { primitive.hidl() }
 }

@@ -8,7 +8,7 @@ mod types;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use crate::classes::{ClassOptions, SourceFile};
+use crate::classes::{self, ClassOptions, SourceFile};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::load::Compilation;
 use crate::model::{Def, DefKind, Model, TypeKind};
@@ -28,13 +28,8 @@ pub fn generate_java(
     let header = crate::load::header("//", compilation);
     let mut files = Vec::new();
     // The class of a parcelable without fields is somewhere else, under its name.
-    let named = |def: &&Def| {
-        let is_opaque = matches!(def.kind, DefKind::Opaque { .. });
-        let path = compilation.sources.file(def.file).path();
-        let is_written = compilation.inputs.contains(&def.file) || crate::prelude::is_ours(path);
-        def.parent.is_none() && is_written && !is_opaque
-    };
-    for def in model.iter().filter(named) {
+    let is_here = |def: &&Def| !matches!(def.kind, DefKind::Opaque { .. });
+    for def in classes::written(compilation).filter(is_here) {
         generator.check(def);
         let mut code = Code::default();
         code.line(format!("package {};\n", def.name.package.join(".")));

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use crate::ast::Docs;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::load::Compilation;
-use crate::model::{BUNDLE, Def, DefId, DefKind, HOLDER, Model, TypeKind};
+use crate::model::{BUNDLE, Def, DefId, DefKind, HOLDER, Model, TypeKind, stem};
 use names::{constant, type_name};
 
 /// What the generated code is told.
@@ -129,7 +129,7 @@ impl Generator<'_> {
     fn with(&self, def: &Def, what: &str) -> String {
         let mut parts: Vec<String> = def.name.names.iter().map(|name| type_name(name)).collect();
         if let Some(last) = parts.last_mut() {
-            *last = names::stem(last);
+            *last = stem(last).to_owned();
         }
         format!("{}{what}", parts.join("_"))
     }

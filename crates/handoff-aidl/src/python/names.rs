@@ -64,14 +64,6 @@ pub(super) fn type_name(name: &str) -> String {
     }
 }
 
-/// What the names around an interface begin with: `Foo` of `IFoo`.
-pub(super) fn stem(interface: &str) -> String {
-    match interface.strip_prefix('I') {
-        Some(rest) if rest.starts_with(|c: char| c.is_ascii_uppercase()) => rest.to_owned(),
-        _ => interface.to_owned(),
-    }
-}
-
 /// Text as a literal.
 pub(super) fn text(value: &str) -> String {
     let mut literal = String::from("\"");

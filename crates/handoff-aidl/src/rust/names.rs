@@ -65,10 +65,7 @@ pub(super) fn type_name(name: &str) -> String {
 
 /// What the names around an interface begin with: `Foo` of `IFoo`.
 pub(super) fn stem(interface: &str) -> String {
-    match interface.strip_prefix('I') {
-        Some(rest) if rest.starts_with(|c: char| c.is_ascii_uppercase()) => type_name(rest),
-        _ => type_name(interface),
-    }
+    type_name(crate::model::stem(interface))
 }
 
 impl Generator<'_> {
