@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::diagnostic::{Place, Severity};
+use crate::diagnostic::{Location, Severity};
 use crate::load::Compilation;
 use crate::model::{
     AnnotationUse, Constant, Def, DefKind, Enum, Field, Interface, Method, Primitive, Type, TypeKind, Value,
@@ -23,7 +23,7 @@ pub struct Change {
     /// What would have been allowed.
     pub help: Option<String>,
     /// Where it is in the newer version; in the older one if it is gone.
-    pub at: Place,
+    pub at: Location,
     /// True if the place is in the older version.
     pub is_old: bool,
 }
@@ -34,7 +34,7 @@ impl fmt::Display for Change {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        let Place { file, line, column, .. } = &self.at;
+        let Location { file, line, column, .. } = &self.at;
         write!(f, "{level}: {}\n  --> {file}:{line}:{column}", self.message)?;
         if self.is_old {
             f.write_str(" (the older version)")?;
@@ -137,18 +137,18 @@ impl Comparison<'_> {
     }
 
     fn changed_with(&mut self, span: Span, message: String, help: Option<&str>) {
-        let at = Place::of(span, &self.new.sources);
+        let at = Location::of(span, &self.new.sources);
         let help = help.map(str::to_owned);
         self.changes.push(Change { severity: Severity::Error, message, help, at, is_old: false });
     }
 
     fn gone(&mut self, span: Span, message: String) {
-        let at = Place::of(span, &self.old.sources);
+        let at = Location::of(span, &self.old.sources);
         self.changes.push(Change { severity: Severity::Error, message, help: None, at, is_old: true });
     }
 
     fn renamed(&mut self, span: Span, message: String) {
-        let at = Place::of(span, &self.new.sources);
+        let at = Location::of(span, &self.new.sources);
         self.changes.push(Change { severity: Severity::Warning, message, help: None, at, is_old: false });
     }
 

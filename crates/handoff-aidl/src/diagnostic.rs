@@ -197,7 +197,7 @@ fn groups<'a>(diagnostic: &'a Diagnostic, sources: &'a Sources) -> Vec<Group<'a>
         std::iter::once(span).chain(diagnostic.related.iter().map(|(at, _)| *at)).collect();
     let Some(window) = Window::over(span, &places, sources) else {
         // A line that nobody could read anyway.
-        let Place { file, line, column, .. } = Place::of(span, sources);
+        let Location { file, line, column, .. } = Location::of(span, sources);
         let origin = Origin::path(file).line(line).char_column(column);
         return vec![help(title.element(origin))];
     };
@@ -295,7 +295,7 @@ pub struct Record {
     pub message: String,
     /// What stands beside the caret; may be empty.
     pub label: String,
-    pub at: Option<Place>,
+    pub at: Option<Location>,
     /// Other places that matter.
     pub related: Vec<Related>,
     /// What to do about it.
@@ -306,7 +306,7 @@ pub struct Record {
 
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct Location {
     /// Path of the file.
     pub file: String,
     /// Line of the first character.
@@ -322,7 +322,7 @@ pub struct Place {
 /// Another place that matters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Related {
-    pub at: Place,
+    pub at: Location,
     pub what: String,
 }
 
@@ -330,14 +330,14 @@ pub struct Related {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Replacement {
     /// What to replace; empty for an insertion.
-    pub at: Place,
+    pub at: Location,
     /// What to write there.
     pub replacement: String,
 }
 
 impl Record {
     fn of(diagnostic: &Diagnostic, sources: &Sources) -> Self {
-        let place = |span: Span| Place::of(span, sources);
+        let place = |span: Span| Location::of(span, sources);
         let fix = |fix: &Fix| Replacement { at: place(fix.span), replacement: fix.replacement.clone() };
         Record {
             severity: diagnostic.severity,
@@ -355,13 +355,13 @@ impl Record {
     }
 }
 
-impl Place {
+impl Location {
     /// Lines and columns of a span.
     pub fn of(span: Span, sources: &Sources) -> Self {
         let file = sources.file(span.file);
         let (line, column) = file.line_and_column(span.start);
         let (end_line, end_column) = file.line_and_column(span.end);
-        Place { file: file.path().display().to_string(), line, column, end_line, end_column }
+        Location { file: file.path().display().to_string(), line, column, end_line, end_column }
     }
 }
 

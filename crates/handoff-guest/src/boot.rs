@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::link::{ConsoleWatcher, Event, Link, Listening};
 use super::machine::{Machine, Wiring};
 use super::process::{Killer, Process};
-use super::protocol::{Answer, Lines, Port};
+use super::protocol::{GuestMessage, Lines, Port};
 use super::{ANSWER_LIMIT, GLANCE, Guest, GuestError, TAIL, apt};
 
 /// Begins each line in which the guest's first process reports trouble.
@@ -81,7 +81,7 @@ impl Stopper {
 }
 
 /// What a boot needs to know besides the machine.
-pub(crate) struct Plan {
+pub(crate) struct BootPlan {
     pub(crate) machine: Machine,
     pub(crate) area: tempfile::TempDir,
     pub(crate) kernel: String,
@@ -93,7 +93,7 @@ pub(crate) struct Plan {
 }
 
 /// Boots a guest and waits until it takes commands.
-pub(crate) fn boot(plan: Plan) -> Result<Guest, GuestError> {
+pub(crate) fn boot(plan: BootPlan) -> Result<Guest, GuestError> {
     let started = Instant::now();
     let deadline = started + plan.limit;
     let listening = Listening::in_folder(plan.area.path())?;
@@ -124,7 +124,7 @@ pub(crate) fn boot(plan: Plan) -> Result<Guest, GuestError> {
         match link.next(left.min(GLANCE)) {
             Some(Event::Data(Port::Command, bytes)) => {
                 if let Some(line) = lines.push(&bytes)?.into_iter().next() {
-                    break Answer::parse(&line)?;
+                    break GuestMessage::parse(&line)?;
                 }
             }
             Some(Event::Closed) => {
@@ -139,7 +139,7 @@ pub(crate) fn boot(plan: Plan) -> Result<Guest, GuestError> {
             Some(Event::Data(..)) | None => {}
         }
     };
-    let Answer::Ready { release, machine, cpus } = answer else {
+    let GuestMessage::Ready { release, machine, cpus } = answer else {
         return Err(GuestError::Protocol("an answer before any question".to_owned()));
     };
     let faults = faults(&link);

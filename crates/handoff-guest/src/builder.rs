@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::boot::{self, Plan};
+use super::boot::{self, BootPlan};
 use super::initramfs::Extra;
 use super::link::ConsoleWatcher;
 use super::machine::Wiring;
@@ -240,7 +240,7 @@ impl Builder {
         let watcher = self.watcher.take();
         let (machine, acceleration, kernel, area) = self.assemble()?;
         (self.progress)(&format!("booting {kernel}"));
-        boot::boot(Plan {
+        boot::boot(BootPlan {
             machine,
             area,
             kernel,

@@ -65,7 +65,7 @@ use std::time::{Duration, Instant};
 
 use link::{Event, Link};
 use process::Process;
-use protocol::{Answer, Lines, Marked, Port, quote};
+use protocol::{GuestMessage, Lines, Marked, Port, quote};
 
 /// How often a waiting call looks whether it was told to stop.
 const GLANCE: Duration = Duration::from_millis(200);
@@ -385,7 +385,7 @@ impl Running<'_> {
             }
             Port::Command => {
                 for line in lines.push(&bytes)? {
-                    if let Answer::Done { nonce, status } = Answer::parse(&line)?
+                    if let GuestMessage::Done { nonce, status } = GuestMessage::parse(&line)?
                         && nonce == self.nonce
                     {
                         self.status = Some(status);

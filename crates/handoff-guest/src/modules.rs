@@ -68,7 +68,7 @@ pub(crate) struct Module {
 type Read = (String, Option<Vec<u8>>);
 
 /// The content and the dependencies of the modules that were looked for, where there is one.
-type Found = BTreeMap<String, Option<(Vec<u8>, Vec<String>)>>;
+type ModuleContents = BTreeMap<String, Option<(Vec<u8>, Vec<String>)>>;
 
 impl Source {
     /// Looks for module files below a folder.
@@ -93,7 +93,7 @@ impl Source {
     ///
     /// A needed one must be in the source or built in; a welcome one that is absent is left out.
     pub(crate) fn load_order(&self, needed: &[String], welcome: &[&str]) -> Result<Vec<Module>, GuestError> {
-        let mut found = Found::new();
+        let mut found = ModuleContents::new();
         let asked: Vec<String> =
             needed.iter().map(String::as_str).chain(welcome.iter().copied()).map(module_name).collect();
         let mut wanted: BTreeSet<String> = asked.iter().cloned().collect();
@@ -165,7 +165,7 @@ impl Source {
 
 /// Puts a module behind its dependencies; one that was put already, or is on the way in a circle of
 /// dependencies, is left where it is.
-fn visit(name: &str, found: &mut Found, visited: &mut BTreeSet<String>, order: &mut Vec<Module>) {
+fn visit(name: &str, found: &mut ModuleContents, visited: &mut BTreeSet<String>, order: &mut Vec<Module>) {
     if !visited.insert(name.to_owned()) {
         return;
     }

@@ -44,14 +44,14 @@ impl Port {
 
 /// What the guest says on the command port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum GuestMessage {
     /// It is up: kernel release, machine, CPUs that are online.
     Ready { release: String, machine: String, cpus: u32 },
     /// A command ended with this status.
     Done { nonce: String, status: i32 },
 }
 
-impl Answer {
+impl GuestMessage {
     pub(crate) fn parse(line: &str) -> Result<Self, GuestError> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let answer = match words.as_slice() {
@@ -136,17 +136,17 @@ impl Marked {
             };
             let found = find(rest, mark);
             let (before, after) = match found {
-                Found::Whole(at) => (&rest[..at], &rest[at + mark.len()..]),
-                Found::Start(at) => {
+                MarkSearch::Whole(at) => (&rest[..at], &rest[at + mark.len()..]),
+                MarkSearch::Start(at) => {
                     self.held = rest[at..].to_vec();
                     (&rest[..at], &rest[rest.len()..])
                 }
-                Found::Nothing => (rest, &rest[rest.len()..]),
+                MarkSearch::Nothing => (rest, &rest[rest.len()..]),
             };
             if self.state == State::Inside {
                 content.extend_from_slice(before);
             }
-            if !matches!(found, Found::Whole(_)) {
+            if !matches!(found, MarkSearch::Whole(_)) {
                 return content;
             }
             self.state = if self.state == State::Before { State::Inside } else { State::Behind };
@@ -161,27 +161,27 @@ impl Marked {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum MarkSearch {
     Whole(usize),
     /// The data ends with the first bytes of the mark.
     Start(usize),
     Nothing,
 }
 
-fn find(data: &[u8], mark: &[u8]) -> Found {
+fn find(data: &[u8], mark: &[u8]) -> MarkSearch {
     let mut from = 0;
     while let Some(offset) = data[from..].iter().position(|byte| *byte == MARK) {
         let at = from + offset;
         let rest = &data[at..];
         if rest.starts_with(mark) {
-            return Found::Whole(at);
+            return MarkSearch::Whole(at);
         }
         if mark.starts_with(rest) {
-            return Found::Start(at);
+            return MarkSearch::Start(at);
         }
         from = at + 1;
     }
-    Found::Nothing
+    MarkSearch::Nothing
 }
 
 /// Writes a word so that the guest's shell reads exactly these bytes, on one line.
@@ -213,12 +213,12 @@ mod tests {
     #[test]
     fn answers_are_read() {
         let line = "ready 6.1.0-56-amd64 x86_64 2";
-        let answer = Answer::parse(line).expect("an answer");
-        assert!(matches!(answer, Answer::Ready { cpus: 2, .. }));
-        let done = Answer::parse("done abc 127").expect("an answer");
-        assert_eq!(done, Answer::Done { nonce: "abc".into(), status: 127 });
+        let answer = GuestMessage::parse(line).expect("an answer");
+        assert!(matches!(answer, GuestMessage::Ready { cpus: 2, .. }));
+        let done = GuestMessage::parse("done abc 127").expect("an answer");
+        assert_eq!(done, GuestMessage::Done { nonce: "abc".into(), status: 127 });
         for bad in ["", "done", "done x y", "ready", "ready a b c", "hello"] {
-            assert!(Answer::parse(bad).is_err(), "{bad}");
+            assert!(GuestMessage::parse(bad).is_err(), "{bad}");
         }
     }
 
@@ -300,7 +300,7 @@ mod tests {
 
         #[test]
         fn any_line_is_an_answer_or_an_error(line in "\\PC{0,60}") {
-            drop(Answer::parse(&line));
+            drop(GuestMessage::parse(&line));
         }
     }
 }

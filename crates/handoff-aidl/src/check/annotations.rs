@@ -8,42 +8,42 @@ use crate::source::Language;
 
 /// Where an annotation may stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Type,
     Definition,
     Anywhere,
 }
 
 /// Every annotation that Android documents. Most say something to other languages' generators only.
-const AIDL: [(&str, Place); 28] = [
-    ("nullable", Place::Type),
-    ("utf8InCpp", Place::Type),
-    ("Backing", Place::Definition),
-    ("VintfStability", Place::Definition),
-    ("FixedSize", Place::Definition),
-    ("Descriptor", Place::Definition),
-    ("RustDerive", Place::Definition),
-    ("JavaDerive", Place::Definition),
-    ("JavaDefault", Place::Definition),
-    ("JavaDelegator", Place::Definition),
-    ("JavaOnlyImmutable", Place::Definition),
-    ("JavaOnlyStableParcelable", Place::Definition),
-    ("NdkOnlyStableParcelable", Place::Definition),
-    ("RustOnlyStableParcelable", Place::Definition),
-    ("SensitiveData", Place::Definition),
-    ("JavaPassthrough", Place::Anywhere),
-    ("JavaSuppressLint", Place::Anywhere),
-    ("SuppressWarnings", Place::Anywhere),
-    ("UnsupportedAppUsage", Place::Anywhere),
-    ("Hide", Place::Anywhere),
-    ("Enforce", Place::Anywhere),
-    ("EnforcePermission", Place::Anywhere),
-    ("PermissionManuallyEnforced", Place::Anywhere),
-    ("RequiresNoPermission", Place::Anywhere),
-    ("PropagateAllowBlocking", Place::Anywhere),
-    ("CppOnlyStableParcelable", Place::Definition),
-    ("GuardedBy", Place::Anywhere),
-    ("Deprecated", Place::Anywhere),
+const AIDL: [(&str, Position); 28] = [
+    ("nullable", Position::Type),
+    ("utf8InCpp", Position::Type),
+    ("Backing", Position::Definition),
+    ("VintfStability", Position::Definition),
+    ("FixedSize", Position::Definition),
+    ("Descriptor", Position::Definition),
+    ("RustDerive", Position::Definition),
+    ("JavaDerive", Position::Definition),
+    ("JavaDefault", Position::Definition),
+    ("JavaDelegator", Position::Definition),
+    ("JavaOnlyImmutable", Position::Definition),
+    ("JavaOnlyStableParcelable", Position::Definition),
+    ("NdkOnlyStableParcelable", Position::Definition),
+    ("RustOnlyStableParcelable", Position::Definition),
+    ("SensitiveData", Position::Definition),
+    ("JavaPassthrough", Position::Anywhere),
+    ("JavaSuppressLint", Position::Anywhere),
+    ("SuppressWarnings", Position::Anywhere),
+    ("UnsupportedAppUsage", Position::Anywhere),
+    ("Hide", Position::Anywhere),
+    ("Enforce", Position::Anywhere),
+    ("EnforcePermission", Position::Anywhere),
+    ("PermissionManuallyEnforced", Position::Anywhere),
+    ("RequiresNoPermission", Position::Anywhere),
+    ("PropagateAllowBlocking", Position::Anywhere),
+    ("CppOnlyStableParcelable", Position::Definition),
+    ("GuardedBy", Position::Anywhere),
+    ("Deprecated", Position::Anywhere),
 ];
 
 /// Annotations of HIDL speak to its own test generators.
@@ -65,7 +65,7 @@ fn parameters(name: &str) -> Option<&'static [&'static str]> {
 impl Checker<'_> {
     pub(super) fn check_type_annotations(&mut self, scope: DefId, ty: &TypeExpr) {
         for annotation in &ty.annotations {
-            self.check_annotation(scope, annotation, Place::Type);
+            self.check_annotation(scope, annotation, Position::Type);
         }
     }
 
@@ -74,7 +74,7 @@ impl Checker<'_> {
         let annotations = &self.entry(id).item.annotations;
         let mut used = Vec::new();
         for annotation in annotations {
-            self.check_annotation(id, annotation, Place::Definition);
+            self.check_annotation(id, annotation, Position::Definition);
             let mut arguments = Vec::new();
             for (name, value) in &annotation.arguments {
                 if let Some(value) = self.evaluate(id, value) {
@@ -88,11 +88,11 @@ impl Checker<'_> {
 
     pub(super) fn check_method_annotations(&mut self, scope: DefId, annotations: &[Annotation]) {
         for annotation in annotations {
-            self.check_annotation(scope, annotation, Place::Anywhere);
+            self.check_annotation(scope, annotation, Position::Anywhere);
         }
     }
 
-    fn check_annotation(&mut self, scope: DefId, annotation: &Annotation, place: Place) {
+    fn check_annotation(&mut self, scope: DefId, annotation: &Annotation, place: Position) {
         let name = annotation.name.text.as_str();
         if self.language(scope) == Language::Hidl {
             if !HIDL.contains(&name) {
@@ -110,12 +110,12 @@ impl Checker<'_> {
             return;
         };
         let belongs = match allowed {
-            Place::Type => place == Place::Type,
-            Place::Definition => place == Place::Definition,
-            Place::Anywhere => true,
+            Position::Type => place == Position::Type,
+            Position::Definition => place == Position::Definition,
+            Position::Anywhere => true,
         };
         if !belongs {
-            let where_ = if *allowed == Place::Type { "a type" } else { "a definition" };
+            let where_ = if *allowed == Position::Type { "a type" } else { "a definition" };
             let message = format!("`@{name}` stands in front of {where_}");
             self.error(Diagnostic::error(annotation.span, message).label("not here"));
         }

@@ -1,6 +1,6 @@
 //! Constant expressions are computed.
 
-use super::{Checker, EnumValues, Known};
+use super::{Checker, EnumValues, Evaluation};
 use crate::ast::{Const, Expr, ExprKind, Item, ItemKind, Member, Path};
 use crate::diagnostic::{Diagnostic, similar};
 use crate::model::{DefId, Primitive, Type, TypeKind, Value};
@@ -306,7 +306,7 @@ impl<'a> Checker<'a> {
             }
             return match (self.value_so_far(id, name), self.enums.get(&id)) {
                 (Some(value), _) => Some(enumerator(id, name, value)),
-                (None, Some(Known::InProgress)) if self.value_names(id).contains(&name) => {
+                (None, Some(Evaluation::InProgress)) if self.value_names(id).contains(&name) => {
                     Some(self.in_circles(used))
                 }
                 _ => None,
@@ -315,8 +315,8 @@ impl<'a> Checker<'a> {
         let constant = self.constant(id, name)?;
         let key = (id, name.to_owned());
         match self.constants.get(&key).cloned() {
-            Some(Known::Done(value)) => return Some(value),
-            Some(Known::InProgress) => return Some(self.in_circles(used)),
+            Some(Evaluation::Done(value)) => return Some(value),
+            Some(Evaluation::InProgress) => return Some(self.in_circles(used)),
             None if self.depth > DEEPEST => {
                 let message = format!("more than {DEEPEST} constants refer to each other here");
                 self.error(Diagnostic::error(used, message));
@@ -324,7 +324,7 @@ impl<'a> Checker<'a> {
             }
             None => {}
         }
-        self.constants.insert(key.clone(), Known::InProgress);
+        self.constants.insert(key.clone(), Evaluation::InProgress);
         self.depth += 1;
         let ty = self.resolve_type(id, &constant.ty);
         let value = self.evaluate(id, &constant.value);
@@ -332,7 +332,7 @@ impl<'a> Checker<'a> {
         let value = value.and_then(|value| self.convert(id, value, &ty, constant.value.span));
         let wide = ty.kind == TypeKind::Primitive(Primitive::I64);
         let computed = value.map(|value| Computed { value, wide });
-        self.constants.insert(key, Known::Done(computed.clone()));
+        self.constants.insert(key, Evaluation::Done(computed.clone()));
         Some(computed)
     }
 
@@ -352,7 +352,7 @@ impl<'a> Checker<'a> {
     /// Values of an enum that is being computed: earlier ones can be used by later ones.
     fn value_so_far(&self, id: DefId, name: &str) -> Option<i128> {
         match self.constants.get(&(id, name.to_owned())) {
-            Some(Known::Done(Some(Computed { value: Value::Integer(value), .. }))) => Some(*value),
+            Some(Evaluation::Done(Some(Computed { value: Value::Integer(value), .. }))) => Some(*value),
             _ => None,
         }
     }
@@ -393,15 +393,15 @@ impl<'a> Checker<'a> {
     /// Every value of an enum, the inherited ones in front.
     pub(super) fn enum_values(&mut self, id: DefId) -> EnumValues {
         match self.enums.get(&id) {
-            Some(Known::Done(values)) => return values.clone(),
-            Some(Known::InProgress) => {
+            Some(Evaluation::Done(values)) => return values.clone(),
+            Some(Evaluation::InProgress) => {
                 let span = self.entry(id).item.name.span;
                 self.in_circles::<()>(span);
                 return Vec::new();
             }
             None => {}
         }
-        self.enums.insert(id, Known::InProgress);
+        self.enums.insert(id, Evaluation::InProgress);
         let mut values = match self.enum_base(id) {
             Some(base) if self.depth <= DEEPEST => {
                 self.depth += 1;
@@ -412,7 +412,7 @@ impl<'a> Checker<'a> {
             _ => Vec::new(),
         };
         for (name, value) in &values {
-            self.constants.insert((id, name.clone()), Known::Done(Computed::number(*value, false)));
+            self.constants.insert((id, name.clone()), Evaluation::Done(Computed::number(*value, false)));
         }
         let backing = self.enum_backing(id);
         let ty = Type::plain(TypeKind::Primitive(backing));
@@ -430,10 +430,10 @@ impl<'a> Checker<'a> {
                 // Reported; the ones behind it are counted on.
                 _ => values.last().map_or(0, |(_, last)| last.saturating_add(1)),
             };
-            self.constants.insert((id, name.clone()), Known::Done(Computed::number(value, false)));
+            self.constants.insert((id, name.clone()), Evaluation::Done(Computed::number(value, false)));
             values.push((name, value));
         }
-        self.enums.insert(id, Known::Done(values.clone()));
+        self.enums.insert(id, Evaluation::Done(values.clone()));
         values
     }
 }

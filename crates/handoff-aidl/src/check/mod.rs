@@ -62,7 +62,7 @@ pub(crate) struct Entry<'a> {
 
 /// Whether something that may depend on itself is known.
 #[derive(Clone)]
-pub(crate) enum Known<T> {
+pub(crate) enum Evaluation<T> {
     InProgress,
     Done(T),
 }
@@ -77,8 +77,8 @@ pub(crate) struct Checker<'a> {
     entries: Vec<Entry<'a>>,
     names: HashMap<String, DefId>,
     diagnostics: &'a mut Diagnostics,
-    constants: HashMap<(DefId, String), Known<Option<eval::Computed>>>,
-    enums: HashMap<DefId, Known<EnumValues>>,
+    constants: HashMap<(DefId, String), Evaluation<Option<eval::Computed>>>,
+    enums: HashMap<DefId, Evaluation<EnumValues>>,
     /// The constants that definitions hold, by name, of those that were asked for one.
     by_name: HashMap<DefId, HashMap<&'a str, &'a Const>>,
     /// How deep constants refer to each other.

@@ -51,7 +51,7 @@ const KEYWORDS: [&str; 39] = [
 ];
 
 /// How a parcel holds values of a type.
-enum Held {
+enum ParcelForm {
     /// By functions of this name: `writeInt`, `readInt`, and for arrays `createIntArray`.
     Plain(&'static str),
     /// As what the class writes itself.
@@ -183,7 +183,7 @@ impl Generator<'_> {
         }
     }
 
-    fn held(&self, ty: &Type) -> Held {
+    fn held(&self, ty: &Type) -> ParcelForm {
         use Primitive::*;
         let number = |primitive: Primitive| match primitive {
             Bool => "Boolean",
@@ -195,19 +195,19 @@ impl Generator<'_> {
             F64 => "Double",
         };
         match &ty.kind {
-            TypeKind::Primitive(primitive) => Held::Plain(number(*primitive)),
-            TypeKind::String => Held::Plain("String"),
+            TypeKind::Primitive(primitive) => ParcelForm::Plain(number(*primitive)),
+            TypeKind::String => ParcelForm::Plain("String"),
             TypeKind::Named(id, _) => {
                 let def = self.model.def(*id);
                 match &def.kind {
-                    DefKind::Enum(of) => Held::Plain(number(of.backing)),
-                    DefKind::Interface(_) => Held::Interface(self.full(def)),
-                    _ => Held::Typed(self.full(def)),
+                    DefKind::Enum(of) => ParcelForm::Plain(number(of.backing)),
+                    DefKind::Interface(_) => ParcelForm::Interface(self.full(def)),
+                    _ => ParcelForm::Typed(self.full(def)),
                 }
             }
-            TypeKind::FileDescriptor => Held::Typed(self.ty(ty)),
-            TypeKind::Queue { .. } => Held::Typed(QUEUE.to_owned()),
-            _ => Held::Plain("Binder"),
+            TypeKind::FileDescriptor => ParcelForm::Typed(self.ty(ty)),
+            TypeKind::Queue { .. } => ParcelForm::Typed(QUEUE.to_owned()),
+            _ => ParcelForm::Plain("Binder"),
         }
     }
 
@@ -224,9 +224,9 @@ impl Generator<'_> {
     /// What makes values of an array of fixed size, as arguments; empty for numbers and texts.
     fn maker(&self, item: &Type) -> String {
         match self.held(item) {
-            Held::Plain(_) => String::new(),
-            Held::Typed(class) => format!(", {class}.CREATOR"),
-            Held::Interface(class) => format!(", {class}.Stub::asInterface"),
+            ParcelForm::Plain(_) => String::new(),
+            ParcelForm::Typed(class) => format!(", {class}.CREATOR"),
+            ParcelForm::Interface(class) => format!(", {class}.Stub::asInterface"),
         }
     }
 
@@ -234,24 +234,24 @@ impl Generator<'_> {
     pub(super) fn write(&self, ty: &Type, parcel: &str, value: &str, flags: &str) -> String {
         match &ty.kind {
             TypeKind::Array(item) => match self.held(item) {
-                Held::Plain(name) => format!("{parcel}.write{name}Array({value});"),
-                Held::Typed(_) => format!("{parcel}.writeTypedArray({value}, {flags});"),
-                Held::Interface(_) => format!("{parcel}.writeInterfaceArray({value});"),
+                ParcelForm::Plain(name) => format!("{parcel}.write{name}Array({value});"),
+                ParcelForm::Typed(_) => format!("{parcel}.writeTypedArray({value}, {flags});"),
+                ParcelForm::Interface(_) => format!("{parcel}.writeInterfaceArray({value});"),
             },
             TypeKind::List(item) => match self.held(item) {
-                Held::Plain(name) => format!("{parcel}.write{name}List({value});"),
-                Held::Typed(_) => format!("{parcel}.writeTypedList({value});"),
-                Held::Interface(_) => format!("{parcel}.writeInterfaceList({value});"),
+                ParcelForm::Plain(name) => format!("{parcel}.write{name}List({value});"),
+                ParcelForm::Typed(_) => format!("{parcel}.writeTypedList({value});"),
+                ParcelForm::Interface(_) => format!("{parcel}.writeInterfaceList({value});"),
             },
             TypeKind::Fixed(..) => {
                 format!("{parcel}.writeFixedArray({value}, {flags}{});", self.dimensions(ty).1)
             }
             _ => match self.held(ty) {
-                Held::Plain("Char") => format!("{parcel}.writeInt({value});"),
-                Held::Plain("Binder") => format!("{parcel}.writeStrongBinder({value});"),
-                Held::Plain(name) => format!("{parcel}.write{name}({value});"),
-                Held::Typed(_) => format!("{parcel}.writeTypedObject({value}, {flags});"),
-                Held::Interface(_) => format!("{parcel}.writeStrongInterface({value});"),
+                ParcelForm::Plain("Char") => format!("{parcel}.writeInt({value});"),
+                ParcelForm::Plain("Binder") => format!("{parcel}.writeStrongBinder({value});"),
+                ParcelForm::Plain(name) => format!("{parcel}.write{name}({value});"),
+                ParcelForm::Typed(_) => format!("{parcel}.writeTypedObject({value}, {flags});"),
+                ParcelForm::Interface(_) => format!("{parcel}.writeStrongInterface({value});"),
             },
         }
     }
@@ -260,16 +260,16 @@ impl Generator<'_> {
     pub(super) fn read(&self, ty: &Type, parcel: &str) -> String {
         match &ty.kind {
             TypeKind::Array(item) => match self.held(item) {
-                Held::Plain(name) => format!("{parcel}.create{name}Array()"),
-                Held::Typed(class) => format!("{parcel}.createTypedArray({class}.CREATOR)"),
-                Held::Interface(class) => {
+                ParcelForm::Plain(name) => format!("{parcel}.create{name}Array()"),
+                ParcelForm::Typed(class) => format!("{parcel}.createTypedArray({class}.CREATOR)"),
+                ParcelForm::Interface(class) => {
                     format!("{parcel}.createInterfaceArray({class}[]::new, {class}.Stub::asInterface)")
                 }
             },
             TypeKind::List(item) => match self.held(item) {
-                Held::Plain(name) => format!("{parcel}.create{name}ArrayList()"),
-                Held::Typed(class) => format!("{parcel}.createTypedArrayList({class}.CREATOR)"),
-                Held::Interface(class) => {
+                ParcelForm::Plain(name) => format!("{parcel}.create{name}ArrayList()"),
+                ParcelForm::Typed(class) => format!("{parcel}.createTypedArrayList({class}.CREATOR)"),
+                ParcelForm::Interface(class) => {
                     format!("{parcel}.createInterfaceArrayList({class}.Stub::asInterface)")
                 }
             },
@@ -282,11 +282,13 @@ impl Generator<'_> {
                 )
             }
             _ => match self.held(ty) {
-                Held::Plain("Char") => format!("(char) {parcel}.readInt()"),
-                Held::Plain("Binder") => format!("{parcel}.readStrongBinder()"),
-                Held::Plain(name) => format!("{parcel}.read{name}()"),
-                Held::Typed(class) => format!("{parcel}.readTypedObject({class}.CREATOR)"),
-                Held::Interface(class) => format!("{class}.Stub.asInterface({parcel}.readStrongBinder())"),
+                ParcelForm::Plain("Char") => format!("(char) {parcel}.readInt()"),
+                ParcelForm::Plain("Binder") => format!("{parcel}.readStrongBinder()"),
+                ParcelForm::Plain(name) => format!("{parcel}.read{name}()"),
+                ParcelForm::Typed(class) => format!("{parcel}.readTypedObject({class}.CREATOR)"),
+                ParcelForm::Interface(class) => {
+                    format!("{class}.Stub.asInterface({parcel}.readStrongBinder())")
+                }
             },
         }
     }
@@ -295,16 +297,16 @@ impl Generator<'_> {
     pub(super) fn read_into(&self, ty: &Type, parcel: &str, value: &str) -> String {
         match &ty.kind {
             TypeKind::Array(item) => match self.held(item) {
-                Held::Plain(name) => format!("{parcel}.read{name}Array({value});"),
-                Held::Typed(class) => format!("{parcel}.readTypedArray({value}, {class}.CREATOR);"),
-                Held::Interface(class) => {
+                ParcelForm::Plain(name) => format!("{parcel}.read{name}Array({value});"),
+                ParcelForm::Typed(class) => format!("{parcel}.readTypedArray({value}, {class}.CREATOR);"),
+                ParcelForm::Interface(class) => {
                     format!("{parcel}.readInterfaceArray({value}, {class}.Stub::asInterface);")
                 }
             },
             TypeKind::List(item) => match self.held(item) {
-                Held::Plain(name) => format!("{parcel}.read{name}List({value});"),
-                Held::Typed(class) => format!("{parcel}.readTypedList({value}, {class}.CREATOR);"),
-                Held::Interface(class) => {
+                ParcelForm::Plain(name) => format!("{parcel}.read{name}List({value});"),
+                ParcelForm::Typed(class) => format!("{parcel}.readTypedList({value}, {class}.CREATOR);"),
+                ParcelForm::Interface(class) => {
                     format!("{parcel}.readInterfaceList({value}, {class}.Stub::asInterface);")
                 }
             },

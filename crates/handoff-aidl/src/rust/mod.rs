@@ -45,7 +45,7 @@ pub fn generate(compilation: &Compilation, options: &RustOptions) -> Result<Stri
     let mut generator = Generator {
         model: &compilation.model,
         options,
-        places: HashMap::new(),
+        modules: HashMap::new(),
         diagnostics: Diagnostics::new(),
         shadowed: compilation.model.iter().map(|def| def.name.last().to_owned()).collect(),
     };
@@ -54,8 +54,7 @@ pub fn generate(compilation: &Compilation, options: &RustOptions) -> Result<Stri
     for def in compilation.model.iter() {
         if generator.is_written(def) {
             let code = generator.definition(def);
-            let place = generator.places[&def.id].modules.clone();
-            let module = root.at(&place);
+            let module = root.at(&generator.modules[&def.id]);
             module.code.push(code);
             module.says.get_or_insert_with(|| match def.parent {
                 None => format!("Package `{}`.", def.name.package_text()),
@@ -67,12 +66,6 @@ pub fn generate(compilation: &Compilation, options: &RustOptions) -> Result<Stri
         return Err(generator.diagnostics);
     }
     finish::finish(&root, &crate::load::header("//", compilation))
-}
-
-/// Where a definition goes.
-#[derive(Debug, Clone)]
-struct Place {
-    modules: Vec<String>,
 }
 
 /// A module of the generated code.
@@ -92,7 +85,8 @@ impl Module {
 struct Generator<'a> {
     model: &'a Model,
     options: &'a RustOptions,
-    places: HashMap<DefId, Place>,
+    /// The module that each definition goes into.
+    modules: HashMap<DefId, Vec<String>>,
     diagnostics: Diagnostics,
     /// Names that the files define, which may hide those of the standard library.
     shadowed: std::collections::HashSet<String>,

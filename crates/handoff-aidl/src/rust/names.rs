@@ -2,7 +2,7 @@
 
 use heck::{ToShoutySnakeCase as _, ToSnakeCase as _, ToUpperCamelCase as _};
 
-use super::{Generator, Place};
+use super::Generator;
 use crate::diagnostic::Diagnostic;
 use crate::model::{Def, DefId, DefKind};
 use crate::source::Span;
@@ -85,7 +85,7 @@ impl Generator<'_> {
                     }
                 }
             }
-            self.places.insert(def.id, Place { modules });
+            self.modules.insert(def.id, modules);
         }
     }
 
@@ -115,7 +115,7 @@ impl Generator<'_> {
 
     /// A name of the module of `to`, seen from `from`.
     pub(super) fn qualified(&self, from: DefId, to: DefId, name: &str) -> String {
-        let (here, there) = (&self.places[&from].modules, &self.places[&to].modules);
+        let (here, there) = (&self.modules[&from], &self.modules[&to]);
         if here == there {
             return name.to_owned();
         }
