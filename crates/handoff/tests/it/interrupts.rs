@@ -38,7 +38,6 @@ fn ended(child: Child, signal: Signal) -> Output {
 #[test]
 fn what_is_ended_says_what_is_kept() {
     for line in [
-        "measure floors --rounds 10000",
         "measure hackbench --groups 10 --loops 1000000",
         "measure add-ints -n 1000000",
         "measure wake-fanout --rounds 500000",
@@ -59,6 +58,22 @@ fn what_is_ended_says_what_is_kept() {
         assert!(!said.contains("failed"), "{line}: {said}");
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 0, "{line} left something");
     }
+}
+
+#[test]
+fn floors_that_were_measured_are_printed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_handoff"));
+    // As from a terminal: its peers hear the signal, too.
+    let child = start(command.args(["measure", "floors", "--rounds", "10000"]).process_group(0), folder.path());
+    thread::sleep(Duration::from_millis(300));
+    kill_process_group(Pid::from_child(&child), Signal::INT).expect("signalled");
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.starts_with("stopping") && !said.contains("error:"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.starts_with("Round trip of 8 bytes"), "{printed}");
 }
 
 #[test]
