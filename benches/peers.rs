@@ -50,12 +50,17 @@ fn run() -> Result<()> {
     }
     let mut subjects = Vec::new();
     for place in &places {
-        for kind in place.kinds() {
-            match pair(place, kind) {
-                Ok(added) => subjects.extend(added),
+        let mut others = Vec::new();
+        for &kind in place.others {
+            match pair(place, kind, &[]) {
+                Ok(added) => {
+                    subjects.extend(added);
+                    others.push(kind);
+                }
                 Err(error) => eprintln!("warning: {kind} is not measured: {error:#}"),
             }
         }
+        subjects.extend(pair(place, Kind::OURS, &others)?);
     }
     for kind in QueueKind::ALL {
         subjects.push(queue(*kind)?);
@@ -126,8 +131,8 @@ impl Place {
     }
 }
 
-/// One server and one client, with a subject for each size that they carry; ours is compared with each.
-fn pair(place: &Place, kind: Kind) -> Result<Vec<Subject<'static>>> {
+/// One server and one client, with a subject for each size that they carry. It is compared with `others`, which are measured.
+fn pair(place: &Place, kind: Kind, others: &[Kind]) -> Result<Vec<Subject<'static>>> {
     let transport = std::rc::Rc::new(std::cell::RefCell::new(handoff_peers::open(kind, place.placement)?));
     let mut subjects = Vec::new();
     for payload in place.payloads.into_iter().filter(|payload| *payload <= kind.largest()) {
@@ -139,25 +144,11 @@ fn pair(place: &Place, kind: Kind) -> Result<Vec<Subject<'static>>> {
             Ok(middle(&transport.borrow_mut().turn(payload, samples, 1)?.caller))
         };
         let subject = Subject::new(place.named(payload, kind), turn);
-        subjects.push(against_others(subject, kind, place.others, |other| {
-            (payload <= other.largest()).then(|| place.named(payload, other))
-        }));
+        // Bare memory is what nobody beats: it stands in the table only.
+        let others = others.iter().filter(|other| **other != Kind::Lines && payload <= other.largest());
+        subjects.push(others.fold(subject, |subject, other| subject.against(place.named(payload, *other))));
     }
     Ok(subjects)
-}
-
-fn against_others(
-    subject: Subject<'static>,
-    kind: Kind,
-    others: &[Kind],
-    name: impl Fn(Kind) -> Option<String>,
-) -> Subject<'static> {
-    if kind != Kind::OURS {
-        return subject;
-    }
-    // Bare memory is what nobody beats: it stands in the table only.
-    let peers = others.iter().copied().filter(|other| *other != Kind::Lines);
-    peers.filter_map(name).fold(subject, Subject::against)
 }
 
 /// A ring; a value is nanoseconds a message. Ours is compared with those of others that hand over as

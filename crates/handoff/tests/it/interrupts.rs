@@ -65,7 +65,8 @@ fn floors_that_were_measured_are_printed() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_handoff"));
     // As from a terminal: its peers hear the signal, too.
-    let child = start(command.args(["measure", "floors", "--rounds", "10000"]).process_group(0), folder.path());
+    let child =
+        start(command.args(["measure", "floors", "--rounds", "10000"]).process_group(0), folder.path());
     thread::sleep(Duration::from_millis(300));
     kill_process_group(Pid::from_child(&child), Signal::INT).expect("signalled");
     let output = child.wait_with_output().expect("it ends");
