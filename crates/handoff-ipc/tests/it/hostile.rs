@@ -99,13 +99,24 @@ fn call_for_ever(socket: &std::path::Path) {
 fn scribble_for_ever(seed: u64) {
     let mut random = Random(seed);
     let pid = std::process::id() as i32;
+    let mut mapped = std::collections::HashMap::new();
     loop {
         for line in std::fs::read_to_string("/proc/self/maps").unwrap().lines() {
             let named = line.contains("handoff-slot") || line.contains("handoff-oneway");
             let Some((range, _)) = line.split_once(' ').filter(|_| named) else { continue };
             let (from, to) = range.split_once('-').unwrap();
-            let from = usize::from_str_radix(from, 16).unwrap();
-            let len = usize::from_str_radix(to, 16).unwrap() - from;
+            let there = usize::from_str_radix(from, 16).unwrap();
+            let len = usize::from_str_radix(to, 16).unwrap() - there;
+            // A mapping of its own for each file: the one that is listed may be gone by now, and its place be part of the heap,
+            // which is private and so cannot be mapped twice.
+            let file = line.split_ascii_whitespace().nth(4).unwrap().to_owned();
+            let from = *mapped.entry(file).or_insert_with(|| {
+                // SAFETY: with a length of 0, nothing is moved or unmapped.
+                unsafe { libc::mremap(there as *mut libc::c_void, 0, len, libc::MREMAP_MAYMOVE).addr() }
+            });
+            if from == libc::MAP_FAILED.addr() {
+                continue;
+            }
             for _ in 0..50 {
                 let within = match random.next() % 4 {
                     0 | 1 => 128,
@@ -119,7 +130,6 @@ fn scribble_for_ever(seed: u64) {
                     1 => (random.next() % 128) as u32,
                     _ => u32::MAX,
                 };
-                // The region may be unmapped by now; a write by the kernel fails instead of faulting.
                 let (local, remote) = (
                     libc::iovec { iov_base: (&raw const word).cast_mut().cast(), iov_len: 4 },
                     libc::iovec { iov_base: at as *mut libc::c_void, iov_len: 4 },
@@ -166,6 +176,9 @@ fn others_are_served_beside(role: &str) {
     let engine = ShmEngine::new(place.socket()).unwrap();
     let root = engine.context_object().unwrap();
     let me = Binder::new(Everything::default());
+    // A code that was scribbled over has the service make these, which it keeps.
+    root.transaction(QUEUE).call(|_| Ok(()), |_| Ok(())).unwrap();
+    root.transaction(FRAMES).call(|_| Ok(()), |_| Ok(())).unwrap();
     let before: i32 = root.transaction(COUNT_FDS).call(|_| Ok(()), |r| r.read()).unwrap();
     let mut rounds = 0u32;
     for _ in 0..repeats(20, 6) {
