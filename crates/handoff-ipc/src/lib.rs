@@ -76,6 +76,7 @@ pub mod log;
 mod memory;
 mod object;
 mod oneway_queue;
+mod oneway_threads;
 pub mod parcel;
 mod parcel_service;
 mod pool;

@@ -12,7 +12,7 @@ use crate::engine_kind::EngineKind;
 use crate::identity::CallingIdentity;
 use crate::object::{LocalNode, ReadFn, Transaction, WriteFn};
 use crate::parcel::{Object, Reader, SharedBytes, Writer};
-use crate::{Result, dispatch, pool};
+use crate::{Result, dispatch, oneway_threads};
 
 thread_local! {
     // Buffers of finished calls; nested calls take further ones.
@@ -121,11 +121,7 @@ pub(crate) fn oneway(node: &Arc<LocalNode>, call: &OutCall, write: WriteFn<'_>) 
         // Nobody waits for the outcome of a oneway call.
         drop(dispatch::serve(&**target.service(), &mut transaction));
     });
-    if node.queue_oneway(job)? {
-        let node = Arc::clone(node);
-        pool::run(Box::new(move || node.run_oneway()));
-    }
-    Ok(())
+    oneway_threads::queue_own(node, job)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::oneway_queue::OnewayQueue;
 use crate::parcel::{Reader, Writer};
 use crate::scheduling::Scheduling;
 use crate::shell_command::ShellCommand;
-use crate::{Error, OnewayBacklog, Result};
+use crate::{Error, Result};
 
 #[cfg(feature = "tokio")]
 pub(crate) use self::asynchronous::Asynchronous;
@@ -640,29 +640,8 @@ impl LocalNode {
         self.context().is_some_and(|context| !context.lends_realtime())
     }
 
-    /// Queues a oneway call of this process. True if the caller must have [`LocalNode::run_oneway`] run: no thread
-    /// is at this object's queue.
-    pub(crate) fn queue_oneway(&self, job: Box<dyn FnOnce() + Send>) -> Result<bool> {
-        let user = CallingIdentity::own_cached().uid;
-        let mut queue = lock(&self.queue);
-        let waiting = queue.waiting(user);
-        if waiting >= ONEWAY_LIMIT {
-            return Err(Error::OnewayFull(OnewayBacklog::Calls(waiting)));
-        }
-        Ok(queue.push(user, job))
-    }
-
-    /// The same for a call whose sender was told that it is on its way: it is never refused. Whoever
-    /// took it in bounds how many there are.
-    pub(crate) fn queue_admitted(&self, user: u32, job: Box<dyn FnOnce() + Send>) -> bool {
-        lock(&self.queue).push(user, job)
-    }
-
-    /// Runs queued oneway calls until none is left.
-    pub(crate) fn run_oneway(&self) {
-        loop {
-            let Some(job) = lock(&self.queue).pop() else { return };
-            job();
-        }
+    /// Its oneway calls that wait.
+    pub(crate) fn oneway_queue(&self) -> &Mutex<OnewayQueue> {
+        &self.queue
     }
 }

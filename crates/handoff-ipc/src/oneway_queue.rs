@@ -2,20 +2,35 @@
 //!
 //! Those of one user are served in the order in which they came; users take turns. So who sends thousands of calls that
 //! take long delays its own.
+//!
+//! Each user's calls are served by a thread of that user's share of the pool. One whose share is used up has its own calls
+//! wait for it, and nobody else's: whoever has calls here also has a thread here, or one that was sent for.
 
 use std::collections::VecDeque;
 
-type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 pub(crate) struct OnewayQueue {
-    busy: bool,
+    // A thread is at the queue.
+    served: bool,
+    // Users of whose threads one was sent for that has not come yet.
+    sent_for: Vec<u32>,
     // Whoever is first has the next turn. One that is empty is alone: its memory is there for the next call.
     users: VecDeque<(u32, VecDeque<Job>)>,
 }
 
+/// What a thread at the queue does next.
+pub(crate) enum Turn {
+    Serve(Job),
+    /// It is the turn of that user.
+    Of(u32),
+    /// There is nothing to do for it: it is no longer at the queue.
+    Go,
+}
+
 impl OnewayQueue {
-    /// True if no thread was at the queue.
+    /// True if a thread of that user's has to be sent.
     pub(crate) fn push(&mut self, user: u32, job: Job) -> bool {
         match self.users.iter_mut().find(|(known, jobs)| *known == user || jobs.is_empty()) {
             Some((known, jobs)) => {
@@ -24,7 +39,7 @@ impl OnewayQueue {
             }
             None => self.users.push_back((user, VecDeque::from([job]))),
         }
-        !std::mem::replace(&mut self.busy, true)
+        !self.served && self.note_sent(user)
     }
 
     /// How many of a user's wait.
@@ -32,43 +47,57 @@ impl OnewayQueue {
         self.users.iter().find(|(known, _)| *known == user).map_or(0, |(_, jobs)| jobs.len())
     }
 
-    /// The next call. Without one the thread at the queue goes.
-    pub(crate) fn pop(&mut self) -> Option<Job> {
-        let next = self.users.front_mut().and_then(|(_, jobs)| jobs.pop_front());
-        self.busy = next.is_some();
+    /// False if one of that user's was sent for before.
+    pub(crate) fn note_sent(&mut self, user: u32) -> bool {
+        let is_new = !self.sent_for.contains(&user);
+        if is_new {
+            self.sent_for.push(user);
+        }
+        is_new
+    }
+
+    /// A thread that was sent for has come. False if another is there: it serves what came meanwhile, too.
+    pub(crate) fn arrive(&mut self, user: u32) -> bool {
+        self.sent_for.retain(|sent| *sent != user);
+        !std::mem::replace(&mut self.served, true)
+    }
+
+    /// For a thread that works for `user`. Those whose own thread is on its way are left to that.
+    pub(crate) fn next(&mut self, user: u32) -> Turn {
+        for _ in 0..self.users.len() {
+            let Some((first, jobs)) = self.users.front_mut() else { break };
+            let first = *first;
+            if !jobs.is_empty() && !self.sent_for.contains(&first) {
+                if first != user {
+                    return Turn::Of(first);
+                }
+                let job = jobs.pop_front();
+                self.pass();
+                return job.map_or(Turn::Go, Turn::Serve);
+            }
+            self.pass();
+        }
+        self.served = false;
+        Turn::Go
+    }
+
+    /// The first has had its turn.
+    fn pass(&mut self) {
         if self.users.len() > 1 {
             let first = self.users.pop_front();
             self.users.extend(first.filter(|(_, jobs)| !jobs.is_empty()));
         }
-        next
+    }
+
+    /// The thread leaves. Gives the users of whose threads one has to be sent.
+    pub(crate) fn leave(&mut self) -> Vec<u32> {
+        self.served = false;
+        let waiting: Vec<u32> =
+            self.users.iter().filter(|(_, jobs)| !jobs.is_empty()).map(|(user, _)| *user).collect();
+        waiting.into_iter().filter(|user| self.note_sent(*user)).collect()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc::{Sender, channel};
-
-    fn push(queue: &mut OnewayQueue, send: &Sender<i32>, user: u32, number: i32) -> bool {
-        let send = send.clone();
-        queue.push(user, Box::new(move || send.send(number).unwrap()))
-    }
-
-    #[test]
-    fn users_take_turns_and_the_calls_of_each_keep_their_order() {
-        let (send, served) = channel();
-        let mut queue = OnewayQueue::default();
-        assert!(push(&mut queue, &send, 1, 10), "a thread is wanted");
-        (11..1000).for_each(|number| assert!(!push(&mut queue, &send, 1, number)));
-        for (user, number) in [(2, 2000), (2, 2001), (3, 3000)] {
-            push(&mut queue, &send, user, number);
-        }
-        assert_eq!((queue.waiting(1), queue.waiting(2), queue.waiting(4)), (990, 2, 0));
-        std::iter::from_fn(|| queue.pop()).for_each(|job| job());
-        let served: Vec<i32> = served.try_iter().collect();
-        assert_eq!(served[..6], [10, 2000, 3000, 11, 2001, 12]);
-        assert!(served[6..].iter().copied().eq(13..1000));
-        assert!(push(&mut queue, &send, 5, 1), "the thread has gone");
-        assert_eq!((queue.waiting(5), queue.users.len()), (1, 1), "in the memory that was there");
-    }
-}
+#[path = "oneway_queue_tests.rs"]
+mod tests;

@@ -8,7 +8,7 @@ mod waiting;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use handoff_placement::{CpuSet, Priority, Tid, affinity, set_affinity};
@@ -317,6 +317,12 @@ pub(crate) fn stand_in() -> StandIn {
         state.shares.end(user);
         state.tell_pending();
     }
+    begin_pending(state);
+    StandIn { user }
+}
+
+/// A user has a thread less at work: what waited for its share may have one.
+fn begin_pending(mut state: MutexGuard<'_, State>) {
     if state.threads < state.limit() {
         if let Some(work) = state.take_pending() {
             state.threads += 1;
@@ -324,7 +330,23 @@ pub(crate) fn stand_in() -> StandIn {
             spawn(work);
         }
     }
-    StandIn { user }
+}
+
+/// Has the calling thread, which has nothing else to do for whom it worked for, work for `user` from now on. False if
+/// that one has as many threads as it may have.
+pub(crate) fn work_for(worker: &Worker, user: u32) -> bool {
+    let before = worker.user.load(Ordering::Relaxed);
+    let mut state = lock(&POOL.state);
+    state.shares.end(before);
+    let may_begin = state.shares.may_begin(user, state.all());
+    state.shares.begin(if may_begin { user } else { before });
+    if may_begin {
+        worker.user.store(user, Ordering::Relaxed);
+        shares::work_for(Some(user));
+        state.tell_pending();
+        begin_pending(state);
+    }
+    may_begin
 }
 
 /// See [`stand_in`].
@@ -367,7 +389,7 @@ fn spawn(work: Work) {
             // A thread that is lost would be missed by all users.
             let _ = catch_unwind(AssertUnwindSafe(|| (work.task)(&worker)));
             shares::work_for(None);
-            next_work = next(&worker, work.user);
+            next_work = next(&worker);
         }
     };
     if let Err(error) = start_thread(body) {
@@ -394,12 +416,11 @@ fn start_thread(body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     std::thread::Builder::new().name("handoff".into()).spawn(body).map(drop)
 }
 
-/// What to do next, after a task of `user`'s: the most urgent task that waits; after a while without
-/// any, `None`.
-fn next(worker: &Arc<Worker>, user: u32) -> Option<Work> {
+/// What to do next, after a task: the most urgent task that waits; after a while without any, `None`.
+fn next(worker: &Arc<Worker>) -> Option<Work> {
     let mut state = lock(&POOL.state);
     let is_this = |other: &Arc<Worker>| Arc::ptr_eq(other, worker);
-    state.shares.end(user);
+    state.shares.end(worker.user.load(Ordering::Relaxed));
     if let Some(work) = state.take_pending() {
         worker.user.store(work.user, Ordering::Relaxed);
         drop(state);

@@ -18,7 +18,7 @@ use crate::engine_kind::EngineKind;
 use crate::local::Buffer;
 use crate::object::{LocalNode, ReadFn, Transaction, WriteFn};
 use crate::parcel::{Object, Reader, SharedBytes, Writer};
-use crate::{Error, OnewayBacklog, Result, pool, shm, stats};
+use crate::{Error, OnewayBacklog, Result, oneway_threads, shm, stats};
 
 /// What a oneway call takes beside its bytes while it waits.
 const WAITING: u64 = 512;
@@ -335,11 +335,15 @@ fn queue_oneway(
     // A call that waits for its turn holds no session: that one may end before the turn comes.
     let queue = |arrival| {
         let (owner, target) = (Arc::clone(session), Arc::clone(&node));
-        wants_thread |= node.queue_admitted(user, Box::new(move || serve_oneway(&owner, &target, arrival)));
+        wants_thread |= oneway_threads::queue_admitted(
+            &node,
+            user,
+            Box::new(move || serve_oneway(&owner, &target, arrival)),
+        );
     };
     session.nodes().in_turn(address, number, Arrival { frame, admitted }, queue)?;
     if wants_thread {
-        pool::run_for(user, Box::new(move || node.run_oneway()));
+        oneway_threads::send(&node, user);
     }
     // The sender holds the object until it knows that the call has come.
     session.give_back();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::case::{BUSY, Bounds, FILLED, IDLE, SHARE};
+use crate::case::{BUSY, Bounds, FILLED, IDLE, SHARE, SLOW_MS};
 use crate::common::{GET_KEPT, HOLD, KEEP, RECORD, Random, SELF, SLEEP_MS};
 use crate::raw::{Connection, WAIT, kind, message, object};
 use crate::regions::{Entry, Request, Ring};
@@ -23,6 +23,7 @@ attacks! {
     oneway_calls_without_end: "server", Bounds { rss: 64, ..BUSY };
     references_given_back_without_end: "server", Bounds { rss: 64, maps: 600, ..SHARE };
     rings_behind_slow_calls: "server", Bounds { rss: 6, threads: 64, fds: 100, ..BUSY };
+    queue_whose_thread_does_not_come: "server", Bounds { threads: 64, fds: 100, ..BUSY };
     calls_of_links_that_end: "server", Bounds { maps: 1200, ..SHARE };
 }
 
@@ -282,4 +283,36 @@ fn calls_of_links_that_end(at: &Path) {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
+}
+
+/// All threads of the attacker's share are at work, and more of its calls wait for one, before it has a call to the object that
+/// everybody calls: the thread that is sent to that one's queue does not come.
+fn queue_whose_thread_does_not_come(at: &Path) {
+    const SHARE: u32 = 15;
+    let first = Connection::to(at).unwrap();
+    let slot = first.slot(0);
+    let [brief, long] = [(); 2].map(|()| {
+        first.call(&slot, &Request::new(first.root, SELF));
+        slot.object()
+    });
+    assert_ne!(brief, long);
+    let sleep = |node, ms: i32| Request::new(node, SLEEP_MS).with(&[], |w| w.write_i32(ms));
+    let slots: Vec<_> = (1..SHARE + 4).map(|id| first.slot(id)).collect();
+    let (at_once, later) = slots.split_at(SHARE as usize - 1);
+    at_once.iter().for_each(|slot| first.request(slot, &sleep(first.root, SLOW_MS)));
+    std::thread::sleep(Duration::from_millis(200));
+    let ring = first.ring();
+    let mut written = ring.record(0, &sleep(brief, 400), None);
+    ring.set_written(written);
+    post(&first);
+    std::thread::sleep(Duration::from_millis(200));
+    // The thread that serves the brief one comes back to the ring, and finds these: it stays with the first of them.
+    later.iter().for_each(|slot| first.request(slot, &sleep(first.root, SLOW_MS)));
+    written += ring.record(written, &sleep(long, SLOW_MS), None);
+    written += ring.record(written, &record(first.root, 1), None);
+    ring.set_written(written);
+    post(&first);
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(ring.taken(), written, "all were taken out");
+    std::mem::forget((first, slot, slots, ring));
 }

@@ -28,7 +28,7 @@ use crate::shm::call::slot::Entry;
 use crate::shm::link::Link;
 use crate::shm::objects::{self, ReceivedObjects};
 use crate::shm::place;
-use crate::{Error, Result, dispatch, stats};
+use crate::{Error, Result, dispatch, oneway_threads, stats};
 
 /// References given back that may wait for calls before them: more are a peer's attempt to fill memory.
 const MOST_GIVEN_BACK: usize = 1 << 16;
@@ -112,7 +112,8 @@ impl Attendance for RingReader<'_> {
         // before is served: other senders' calls wait in the same queues.
         self.drained = None;
         self.link.hang_up();
-        self.to_run.drain(..).for_each(run_elsewhere);
+        let user = self.link.peer().uid;
+        self.to_run.drain(..).for_each(|(_, node)| oneway_threads::send(&node, user));
     }
 
     fn has_jobs(&self) -> bool {
@@ -121,10 +122,10 @@ impl Attendance for RingReader<'_> {
 
     fn serve(&mut self) {
         let mut to_run = self.to_run.drain(..);
-        let first = to_run.next();
-        to_run.for_each(run_elsewhere);
+        let (user, first) = (self.link.peer().uid, to_run.next());
+        to_run.for_each(|(_, node)| oneway_threads::send(&node, user));
         if let Some((_, node)) = first {
-            node.run_oneway();
+            oneway_threads::serve_here(&node, user);
         }
     }
 
@@ -245,7 +246,7 @@ impl Receiver {
         // Nonsense at its end has nobody left to be told of.
         let (to_run, _) = self.drain(link, &mut drained);
         drop(drained);
-        to_run.into_iter().for_each(run_elsewhere);
+        to_run.into_iter().for_each(|(_, node)| oneway_threads::send(&node, link.peer().uid));
     }
 
     /// A thread is wanted. One that is on its way is enough: a peer may ring without end while all threads of its share
@@ -348,7 +349,7 @@ impl Receiver {
             queued.link.find_exported(&mut called, id);
             let Some((.., node)) = &called else { continue };
             let target = Arc::clone(node);
-            if node.queue_admitted(user, Box::new(move || queued.serve(&target))) {
+            if oneway_threads::queue_admitted(node, user, Box::new(move || queued.serve(&target))) {
                 to_run.push((id, Arc::clone(node)));
             }
         }
@@ -427,11 +428,6 @@ fn stand_back(worker: &Worker) {
         worker.become_priority(Priority { policy: Policy::Batch, ..base });
         client::priority_changed();
     }
-}
-
-/// Serves an object's queue on another thread.
-fn run_elsewhere((_, node): (u64, Arc<LocalNode>)) {
-    pool::run(Box::new(move || node.run_oneway()));
 }
 
 #[cfg(test)]
