@@ -21,6 +21,9 @@ use crate::{Error, ExceptionCode, Result, Status, pool};
 /// Watches that all users together may have.
 const MAX_WATCHES: usize = 1 << 16;
 
+/// Names that are looked at while nobody else is served.
+const AT_ONCE: usize = 256;
+
 /// What one user may have of `all` while the others have so many: half of what they leave, so that the
 /// next user finds some.
 fn share(all: usize, of_others: usize) -> usize {
@@ -468,7 +471,7 @@ impl Registry {
     }
 
     /// Up to `limit` services behind the name `after` that `who` may find, in the order of names.
-    /// The second result is the last name that was looked at; `None` at the end.
+    /// The second result is the last of them, if there may be more.
     pub(super) fn list(
         &self,
         who: CallingIdentity,
@@ -477,30 +480,43 @@ impl Registry {
         priority: DumpPriority,
     ) -> (Vec<ServiceInfo>, Option<String>) {
         let policy = self.policy();
-        let state = self.state();
-        let behind = (Bound::Excluded(after), Bound::Unbounded);
-        let mut page = Vec::new();
-        for (name, entry) in state.entries.range::<str, _>(behind) {
-            if page.len() == limit {
-                let last = page.last().map(|info: &ServiceInfo| info.name.clone());
-                return (page, last);
+        let (mut page, mut after) = (Vec::new(), Some(after.to_owned()));
+        while let Some(last) = after {
+            let some;
+            (some, after) = self.some_behind(&last, priority);
+            for info in some {
+                if policy.allows(who, Action::Find, &info.name) {
+                    if page.len() == limit {
+                        let last = page.last().map(|info: &ServiceInfo| info.name.clone());
+                        return (page, last);
+                    }
+                    page.push(info);
+                }
             }
-            let service = &entry.service;
-            if service.options.dump_priority.intersects(priority)
-                && service.binder.is_alive()
-                && policy.allows(who, Action::Find, name)
-            {
-                page.push(ServiceInfo {
+        }
+        (page, None)
+    }
+
+    /// Services behind the name `after`, and how far it looked; `None` at the end. It looks at some names only: meanwhile
+    /// nobody else is served.
+    fn some_behind(&self, after: &str, priority: DumpPriority) -> (Vec<ServiceInfo>, Option<String>) {
+        let state = self.state();
+        let (mut some, mut last) = (Vec::new(), None);
+        let behind = (Bound::Excluded(after), Bound::Unbounded);
+        for (name, Entry { service, owner, .. }) in state.entries.range::<str, _>(behind).take(AT_ONCE) {
+            last = Some(name);
+            if service.options.dump_priority.intersects(priority) && service.binder.is_alive() {
+                some.push(ServiceInfo {
                     name: name.clone(),
                     interface: service.interface.clone(),
-                    pid: entry.owner.pid,
-                    uid: Some(entry.owner.uid),
+                    pid: owner.pid,
+                    uid: Some(owner.uid),
                     context: service.options.context,
                     dump_priority: service.options.dump_priority,
                 });
             }
         }
-        (page, None)
+        (some, last.cloned())
     }
 
     // ---- hearing of registrations --------------------------------------------------------
@@ -625,55 +641,5 @@ impl Registry {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::call::OutCall;
-    use crate::engine_kind::EngineKind;
-    use crate::object::{ReadFn, Remote, WriteFn};
-
-    #[test]
-    fn many_users_leave_names_for_the_next() {
-        let mut others = 0;
-        for _ in 0..64 {
-            others += share(MAX_NAMES, others).min(512);
-        }
-        assert!(others < MAX_NAMES && share(MAX_NAMES, others) >= 512);
-        assert_eq!(share(10, 20), 0);
-    }
-
-    /// An object whose end nobody can be told of.
-    struct Unlinkable;
-
-    impl Remote for Unlinkable {
-        fn engine(&self) -> EngineKind {
-            EngineKind::Binder
-        }
-        fn transact(&self, _: &OutCall, _: WriteFn<'_>, _: ReadFn<'_>) -> Result<()> {
-            Err(Error::Dead)
-        }
-        fn check_interface(&self, _: &OutCall) -> Result<()> {
-            Ok(())
-        }
-        fn owner(&self) -> Option<CallingIdentity> {
-            None
-        }
-        fn link_to_death(&self, _: Box<dyn FnOnce() + Send>) -> Result<DeathRegistration> {
-            Err(Error::Dead)
-        }
-        fn is_alive(&self) -> bool {
-            true
-        }
-        fn as_any(&self) -> &dyn std::any::Any {
-            self
-        }
-    }
-
-    #[test]
-    fn a_watch_whose_end_would_go_unnoticed_is_not_kept() {
-        let registry = Arc::new(Registry::default());
-        registry.set_policy(Policy::open());
-        let watcher = Binder::from_remote(Arc::new(Unlinkable));
-        assert!(matches!(registry.watch(CallingIdentity::own(), "a.name", watcher), Err(Error::Dead)));
-        assert_eq!(registry.sizes(), (0, 0, 0));
-    }
-}
+#[path = "registry_tests.rs"]
+mod tests;
