@@ -15,6 +15,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use handoff_guest::Stopper;
+use handoff_lab::interleave::Interleave;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -46,6 +47,11 @@ pub(crate) fn flag() -> &'static AtomicBool {
     ASKED.store(true, Ordering::Relaxed);
     watch();
     &INTERRUPTED
+}
+
+/// Rounds without a warm-up, of which the first Ctrl-C leaves those that are done.
+pub(crate) fn rounds(rounds: u32) -> Interleave<'static> {
+    Interleave { rounds: rounds as usize, warm_up: 0, stop: Some(flag()), ..Interleave::default() }
 }
 
 /// Has nothing done at a signal: the command hears signals itself.

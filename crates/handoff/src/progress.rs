@@ -5,6 +5,7 @@ use std::io::{IsTerminal as _, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use handoff_lab::interleave::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Between two plain lines.
@@ -26,6 +27,18 @@ pub(crate) fn is_quiet() -> bool {
 pub(crate) fn bar(length: Option<u64>, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     start(ProgressBar::with_draw_target(length, target()).with_style(style))
+}
+
+/// Shows how far subjects in turns are, as `measure` tells of each run.
+pub(crate) fn of_turns<T>(measure: impl FnOnce(&mut dyn FnMut(Progress<'_>)) -> T) -> T {
+    let bar = bar(None, "{bar:30} {percent:>3}%  {eta:>4} left  {msg}");
+    let measured = measure(&mut |progress| {
+        bar.set_length(progress.of as u64);
+        bar.set_position(progress.done as u64);
+        bar.set_message(progress.subject.to_owned());
+    });
+    bar.finish_and_clear();
+    measured
 }
 
 /// Says that something goes on whose end is not known.

@@ -195,9 +195,8 @@ mod tests {
 
     #[test]
     fn a_module_has_its_parameters_behind_a_colon() {
-        let pair = |module| with_parameters(module);
-        assert_eq!(pair("dummy:numdummies=2"), ("dummy".into(), "numdummies=2".into()));
-        assert_eq!(pair("sch_tbf"), ("sch_tbf".into(), String::new()));
+        assert_eq!(with_parameters("dummy:numdummies=2"), ("dummy".into(), "numdummies=2".into()));
+        assert_eq!(with_parameters("sch_tbf"), ("sch_tbf".into(), String::new()));
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::fmt;
 use std::path::Path;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use handoff_lab::interleave::Interleave;
 use handoff_lab::survey;
 use handoff_workloads::Placement;
 use handoff_workloads::figures::time;
@@ -58,20 +57,9 @@ fn primitive() -> impl TypedValueParser<Value = Primitive> {
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
         let floors = self.floors(output)?;
-        let interleave = Interleave {
-            rounds: self.rounds as usize,
-            warm_up: 0,
-            stop: Some(interrupt::flag()),
-            ..Interleave::default()
-        };
-        let bar = progress::bar(Some(1), "{bar:30} {percent:>3}%  {eta:>4} left  {msg}");
-        let measured = survey::floors(&interleave, &floors, self.samples, &mut |progress| {
-            bar.set_length(progress.of as u64);
-            bar.set_position(progress.done as u64);
-            bar.set_message(progress.subject.to_owned());
-        });
-        bar.finish_and_clear();
-        output.result(&Table { payload: self.payload, floors: measured? })?;
+        let interleave = interrupt::rounds(self.rounds);
+        let measured = progress::of_turns(|tell| survey::floors(&interleave, &floors, self.samples, tell))?;
+        output.result(&Table { payload: self.payload, floors: measured })?;
         Ok(Verdict::Pass)
     }
 

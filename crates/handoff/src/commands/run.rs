@@ -90,17 +90,10 @@ impl Options {
             command: format!("handoff {}", self.words().join(" ")),
             stop: Some(interrupt::flag()),
         };
-        let bar = progress::bar(None, "{bar:30} {percent:>3}%  {eta:>4} left  {msg}");
         let mut suite = floors::suite(batch);
         let engines = if self.engines.is_empty() { EngineKind::ALL.to_vec() } else { self.engines.clone() };
         calls::add(&mut suite, &Calls { engines, context: self.context }, batch);
-        let result = suite.run(&options, &mut |progress| {
-            bar.set_length(progress.of as u64);
-            bar.set_position(progress.done as u64);
-            bar.set_message(progress.subject.to_owned());
-        });
-        bar.finish_and_clear();
-        let result = result?;
+        let result = progress::of_turns(|tell| suite.run(&options, tell))?;
         // First what needs no disk: a full one costs the report, and not the figures.
         match output.format() {
             Format::Json => output.json(&result)?,

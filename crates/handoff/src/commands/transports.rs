@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets};
 use handoff_lab::doctor::Machine;
-use handoff_lab::interleave::Interleave;
 use handoff_lab::report::scale::bytes;
 use handoff_lab::report::transports::{self as report, Transports};
 use handoff_lab::survey;
@@ -103,20 +102,9 @@ impl Options {
         if self.peers {
             super::peers::add(&mut chosen.transports, self.placement, &mut missing)?;
         }
-        let interleave = Interleave {
-            rounds: self.rounds as usize,
-            warm_up: 0,
-            stop: Some(interrupt::flag()),
-            ..Interleave::default()
-        };
-        let bar = progress::bar(Some(1), "{bar:30} {percent:>3}%  {eta:>4} left  {msg}");
-        let rows = survey::transports(&interleave, &mut chosen.transports, &plan, &mut |progress| {
-            bar.set_length(progress.of as u64);
-            bar.set_position(progress.done as u64);
-            bar.set_message(progress.subject.to_owned());
-        });
-        bar.finish_and_clear();
-        let rows = rows?;
+        let interleave = interrupt::rounds(self.rounds);
+        let rows =
+            progress::of_turns(|tell| survey::transports(&interleave, &mut chosen.transports, &plan, tell))?;
         let advice =
             plan.payloads.iter().map(|payload| transports::advise(&rows, *payload, self.rate)).collect();
         let result = Transports {
