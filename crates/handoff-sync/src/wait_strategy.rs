@@ -27,6 +27,8 @@ const FIRST: u32 = 2;
 /// Calls of one trial. The first are not counted: the server follows with its reply.
 const TRIAL: u32 = 12;
 const SETTLE: u32 = 4;
+/// A trial ends early once it took so many times what it would take in the best other mode.
+const HOPELESS: u64 = 16;
 /// Calls between two trials, at first and at the most.
 const FIRST_REST: u32 = 256;
 const LONGEST_REST: u32 = 65_536;
@@ -162,6 +164,8 @@ pub struct WaitStrategy {
     cost_ns: [u64; MODES.len()],
     samples: [u64; TRIAL as usize],
     taken: usize,
+    // What the calls of this trial took, those included that are not counted.
+    spent_ns: u64,
     // Moving average of the mode in use, nanoseconds.
     recent_ns: u64,
     allowed: [bool; MODES.len()],
@@ -186,6 +190,7 @@ impl WaitStrategy {
             cost_ns: [u64::MAX; MODES.len()],
             samples: [0; TRIAL as usize],
             taken: 0,
+            spent_ns: 0,
             recent_ns: 0,
             allowed: [true; MODES.len()],
             yields: false,
@@ -262,11 +267,17 @@ impl WaitStrategy {
                 self.samples[self.taken] = took_ns;
                 self.taken += 1;
             }
+            // The first call waits until the other side may run at all.
+            if self.left < TRIAL - 1 {
+                self.spent_ns = self.spent_ns.saturating_add(took_ns);
+            }
+            // Where others want the CPUs too, a call may take as long as all of them are let run.
+            if self.spent_ns > self.best_other().saturating_mul(HOPELESS * u64::from(TRIAL)) {
+                self.left = 0;
+            }
             return;
         }
-        let expected = self.cost_ns[self.mode as usize];
-        let others = (0..MODES.len()).filter(|mode| *mode != self.mode as usize);
-        let other = others.map(|mode| self.cost_ns[mode]).min().unwrap_or(u64::MAX);
+        let (expected, other) = (self.cost_ns[self.mode as usize], self.best_other());
         // One call that was preempted says little; many slow ones say that others want the CPUs
         // now, or that the handlers take longer.
         let took_ns = took_ns.min(expected.saturating_mul(8).max(other.saturating_mul(2)));
@@ -279,12 +290,30 @@ impl WaitStrategy {
         }
     }
 
+    /// What the cheapest of the other modes cost.
+    fn best_other(&self) -> u64 {
+        let others = (0..MODES.len()).filter(|mode| *mode != self.mode as usize);
+        others.map(|mode| self.cost_ns[mode]).min().unwrap_or(u64::MAX)
+    }
+
+    /// What the trial that ends says of its mode.
+    fn cost_of_trial(&mut self) -> u64 {
+        let samples = &mut self.samples[..self.taken];
+        samples.sort_unstable();
+        // Without any, it was given up in its first calls.
+        let cost = samples.get(samples.len() / 2).copied().unwrap_or(self.spent_ns);
+        match self.cost_ns[self.trial] {
+            u64::MAX => cost,
+            // Blocking can be as quick as looking for a while: until one side comes too late once, and is woken from then on.
+            // So a mode that got cheaper is believed little by little.
+            before => cost.max((before / 2).min(cost.saturating_mul(4))),
+        }
+    }
+
     #[cold]
     fn turn(&mut self) {
         if self.trial < MODES.len() {
-            let samples = &mut self.samples[..self.taken];
-            samples.sort_unstable();
-            self.cost_ns[self.trial] = samples.get(samples.len() / 2).copied().unwrap_or(u64::MAX);
+            self.cost_ns[self.trial] = self.cost_of_trial();
         }
         if self.trial < MODES.len() {
             self.begin(self.trial + 1);
@@ -295,7 +324,7 @@ impl WaitStrategy {
     }
 
     fn begin(&mut self, from: usize) {
-        self.taken = 0;
+        (self.taken, self.spent_ns) = (0, 0);
         match (from..MODES.len()).find(|mode| self.allowed[*mode]) {
             Some(mode) => {
                 self.trial = mode;
@@ -380,6 +409,62 @@ mod tests {
         // Now the CPUs are contended: a spinning side waits for its time slice to end.
         run(&mut strategy, 5_000, |mode| if mode == Mode::Spin { 50_000 } else { 3_000 });
         assert_ne!(strategy.mode(), Mode::Spin);
+    }
+
+    #[test]
+    fn a_trial_that_takes_far_longer_than_another_mode_is_given_up() {
+        let mut strategy = WaitStrategy::new(true);
+        // A call beside waits until all others on that CPU were let run.
+        let cost = |mode| match mode {
+            Mode::Spin => 350,
+            Mode::Block => 2_900,
+            Mode::Beside => 4_000_000,
+        };
+        let used = run(&mut strategy, 1_000, cost);
+        assert!(used[0] > 900 && (1..=8).contains(&used[2]), "{used:?}");
+        // It is tried again and again, and taken once it is cheap.
+        let used = run(&mut strategy, 100_000, |mode| if mode == Mode::Beside { 100 } else { 2_900 });
+        assert!(used[2] > 90_000, "{used:?}");
+    }
+
+    #[test]
+    fn the_first_call_of_a_trial_may_wait_for_the_other_side() {
+        let mut strategy = WaitStrategy::new(true);
+        let (mut before, mut slow) = (Mode::Block, 0);
+        for _ in 0..20_000 {
+            if strategy.at_trial() {
+                strategy.allow(true, false);
+            }
+            let mode = strategy.mode();
+            let begins = mode == Mode::Spin && before != Mode::Spin;
+            slow += u32::from(begins);
+            let cost = match mode {
+                Mode::Spin if begins => 4_000_000,
+                Mode::Spin => 350,
+                _ => 2_900,
+            };
+            before = mode;
+            let time = strategy.wants_time().then_some(cost);
+            strategy.note(time);
+        }
+        assert!(strategy.mode() == Mode::Spin && slow < 20, "{slow}");
+    }
+
+    #[test]
+    fn a_mode_that_is_cheap_now_and_then_is_not_taken_for_cheap() {
+        let mut strategy = WaitStrategy::new(true);
+        let trials = std::cell::Cell::new(0);
+        let cost = |mode| match mode {
+            Mode::Spin => 350,
+            // In every second trial of it.
+            Mode::Block => {
+                trials.set(trials.get() + 1);
+                if trials.get() / TRIAL % 2 == 0 { 2_900 } else { 400 }
+            }
+            Mode::Beside => 5_000,
+        };
+        let used = run(&mut strategy, 200_000, cost);
+        assert!(used[1] < 1_000, "{used:?}");
     }
 
     #[test]
