@@ -8,7 +8,7 @@ use handoff_placement::process::run_time_ns;
 use handoff_workloads::peer::{Channel, Peer, play};
 use handoff_workloads::transports::{Batch, OpenTransport};
 use handoff_workloads::{Error, Placement, Result};
-use rustix::process::getpid;
+use rustix::process::{Pid, Signal, getpid, kill_process, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +104,11 @@ fn run(role: Role, mut parent: Channel) -> Result<()> {
     }
     let failed = |error| Error::io(role.kind.name(), error);
     if role.serves {
+        if Kind::SPINNING.contains(&role.kind) {
+            // Stopped, it does not notice that its parent has ended.
+            set_parent_process_death_signal(Some(Signal::KILL))
+                .map_err(|error| Error::io("cannot end with the parent process", error))?;
+        }
         let mut told = false;
         let served = role.kind.serve(&role.address, &mut || {
             told = true;
@@ -258,7 +263,7 @@ pub struct Clients {
     clients: Vec<Peer>,
     /// What a further one is started with.
     role: Role,
-    _server: Peer,
+    server: Peer,
     folder: PathBuf,
 }
 
@@ -310,7 +315,7 @@ impl Clients {
             Ok((server, clients?, role))
         });
         match started {
-            Ok((server, clients, role)) => Ok(Clients { clients, role, _server: server, folder }),
+            Ok((server, clients, role)) => Ok(Clients { clients, role, server, folder }),
             Err(error) => {
                 drop(std::fs::remove_dir_all(&folder));
                 Err(error)
@@ -386,7 +391,30 @@ pub struct PeerTransport {
 ///
 /// As [`Clients::start`].
 pub fn open(kind: Kind, placement: Placement) -> Result<Box<dyn OpenTransport>> {
-    Ok(Box::new(PeerTransport { kind, pair: Clients::start(kind, placement, 1)? }))
+    let transport = PeerTransport { kind, pair: Clients::start(kind, placement, 1)? };
+    drop(transport.run_server());
+    Ok(Box::new(transport))
+}
+
+impl PeerTransport {
+    /// Lets the server run until the guard goes. One that never sleeps is stopped otherwise: it would take a CPU from
+    /// whatever is measured next.
+    fn run_server(&self) -> Option<Running> {
+        let server = Pid::from_raw(self.pair.server.pid() as i32);
+        let server = server.filter(|_| Kind::SPINNING.contains(&self.kind))?;
+        let _ = kill_process(server, Signal::CONT);
+        Some(Running(server))
+    }
+}
+
+/// A process that is stopped when this goes.
+struct Running(Pid);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Fails only if it has ended.
+        let _ = kill_process(self.0, Signal::STOP);
+    }
 }
 
 impl OpenTransport for PeerTransport {
@@ -403,6 +431,7 @@ impl OpenTransport for PeerTransport {
     }
 
     fn turn(&mut self, payload: usize, samples: u32, stream: u32) -> Result<Batch> {
+        let _running = self.run_server();
         self.pair.clients[0].ask(&Ask::Batch { payload, samples, stream }, LIMIT)
     }
 }
@@ -479,6 +508,29 @@ mod tests {
         let many = clients.held(1, 2500).expect("objects");
         assert!(many.server.memory > one.server.memory, "{one:?} {many:?}");
         assert_eq!(many.server.descriptors, one.server.descriptors);
+    }
+
+    #[test]
+    fn a_server_that_never_sleeps_is_stopped_while_others_are_asked() {
+        play_in_test("process::tests::peer_main");
+        if Placement::two_cpus().is_err() {
+            return;
+        }
+        let pair = Clients::start(Kind::Lines, Placement::Unpinned, 1).expect("a server and a client");
+        let mut transport = PeerTransport { kind: Kind::Lines, pair };
+        let server = Tid::new(transport.pair.server.pid() as i32).unwrap();
+        let rests = || {
+            // The signal takes effect when its thread gets a CPU.
+            std::thread::sleep(Duration::from_millis(100));
+            let before = run_time_ns(server).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            run_time_ns(server).unwrap() == before
+        };
+        assert!(!rests(), "it looks all the time");
+        for _ in 0..3 {
+            transport.turn(8, 3, 1).unwrap();
+            assert!(rests());
+        }
     }
 
     #[test]
