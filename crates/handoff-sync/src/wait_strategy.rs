@@ -27,8 +27,10 @@ const FIRST: u32 = 2;
 /// Calls of one trial. The first are not counted: the server follows with its reply.
 const TRIAL: u32 = 12;
 const SETTLE: u32 = 4;
-/// A trial ends early once it took so many times what it would take in the best other mode.
+/// A trial ends early once it took so many times what it would take in the best other mode, and so many nanoseconds: a CPU
+/// that idles takes a tenth of that to wake up, once for each call until both sides are where they look.
 const HOPELESS: u64 = 16;
+const HOPELESS_NS: u64 = 1_000_000;
 /// Calls between two trials, at first and at the most.
 const FIRST_REST: u32 = 256;
 const LONGEST_REST: u32 = 65_536;
@@ -57,13 +59,15 @@ pub fn spin<T>(limit: Duration, yields: bool, mut look: impl FnMut() -> Option<T
         }
         None
     };
-    // Most of what is awaited is here before the first look at a clock.
-    if let found @ Some(_) = look_on(200) {
+    // Most of what is awaited is here before the first look at a clock. Who yields to others than the peer has the CPU again
+    // after milliseconds.
+    let (first, then) = if yields { (2, 1) } else { (200, 50) };
+    if let found @ Some(_) = look_on(first) {
         return found;
     }
     let end = Instant::now() + limit;
     while Instant::now() < end {
-        if let found @ Some(_) = look_on(50) {
+        if let found @ Some(_) = look_on(then) {
             return found;
         }
     }
@@ -221,6 +225,23 @@ impl WaitStrategy {
         if self.follows { self.mode } else { Mode::Block }
     }
 
+    /// Whether the next call is the first of a trial to spin, of a caller whose server has been beside it: there it can run only
+    /// if it is given the CPU, and goes to another one then.
+    #[inline]
+    pub fn parts(&self) -> bool {
+        self.mode == Mode::Spin
+            && self.last == Some(Mode::Beside)
+            && self.left == TRIAL
+            && self.trial < MODES.len()
+    }
+
+    /// How long to look for the reply at the most. To wake a CPU can take longer than [`SPIN_LIMIT`]: both sides would
+    /// sleep and be woken in turns, and never look at one time.
+    #[inline]
+    pub fn look_limit(&self) -> Duration {
+        if self.parts() { 4 * SPIN_LIMIT } else { SPIN_LIMIT }
+    }
+
     /// In spin mode: whether the server, too, is to look for the next request before it sleeps.
     #[inline]
     pub fn server_looks(&mut self) -> bool {
@@ -272,7 +293,8 @@ impl WaitStrategy {
                 self.spent_ns = self.spent_ns.saturating_add(took_ns);
             }
             // Where others want the CPUs too, a call may take as long as all of them are let run.
-            if self.spent_ns > self.best_other().saturating_mul(HOPELESS * u64::from(TRIAL)) {
+            if self.spent_ns > self.best_other().saturating_mul(HOPELESS * u64::from(TRIAL)).max(HOPELESS_NS)
+            {
                 self.left = 0;
             }
             return;
@@ -342,10 +364,11 @@ impl WaitStrategy {
             }
         }
         self.trial = MODES.len();
-        // Looking burns a CPU, and beside moves a thread: either must be worth it.
+        // Looking burns a CPU: it must be worth it. Who yields one only has to be switched to for nothing now and then.
         let worth = |mode: usize| match MODES[mode] {
             Mode::Block => self.cost_ns[mode],
-            _ => self.cost_ns[mode].saturating_mul(5) / 4,
+            Mode::Spin if !self.yields => self.cost_ns[mode].saturating_mul(5) / 4,
+            Mode::Spin | Mode::Beside => self.cost_ns[mode].saturating_mul(9) / 8,
         };
         let best = (0..MODES.len()).min_by_key(|mode| worth(*mode)).unwrap_or(Mode::Block as usize);
         self.mode = MODES[best];
@@ -448,6 +471,26 @@ mod tests {
             strategy.note(time);
         }
         assert!(strategy.mode() == Mode::Spin && slow < 20, "{slow}");
+    }
+
+    #[test]
+    fn a_server_that_was_beside_is_given_the_cpu_when_spinning_is_tried_again() {
+        let mut strategy = WaitStrategy::new(true);
+        let mut parted = 0;
+        let cost = |mode| if mode == Mode::Beside { 1_200 } else { 150_000 };
+        for _ in 0..5_000 {
+            if strategy.at_trial() {
+                strategy.allow(true, true);
+            }
+            if strategy.parts() {
+                assert_eq!((strategy.mode(), strategy.last), (Mode::Spin, Some(Mode::Beside)));
+                assert!(strategy.look_limit() > SPIN_LIMIT);
+                parted += 1;
+            }
+            let time = strategy.wants_time().then(|| cost(strategy.mode()));
+            strategy.note(time);
+        }
+        assert!((3..8).contains(&parted), "once in each round of trials but the first: {parted}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use handoff_placement::{Priority, Tid};
 use handoff_sync::futex::{self, WakeAction};
 use handoff_sync::wait::{self, ReplyWait};
-use handoff_sync::wait_strategy::{self, Mode, SPIN_LIMIT, WaitStrategy};
+use handoff_sync::wait_strategy::{self, Mode, WaitStrategy};
 use handoff_sync::word::{self, Reply};
 
 use super::caller_slot::CallerSlot;
@@ -244,7 +244,8 @@ pub(crate) fn transact(
         priority,
         deadline,
         sent,
-        yields: strategy.yields || mode == Mode::Beside,
+        yields: strategy.yields || mode == Mode::Beside || strategy.parts(),
+        look_limit: strategy.look_limit(),
     };
     let mode = match (posted, &outer) {
         (_, Some(outer)) => waiting.ask_outer(outer)?,
@@ -306,6 +307,7 @@ struct BlockedCall<'a> {
     // Bytes of arguments.
     sent: u32,
     yields: bool,
+    look_limit: Duration,
 }
 
 impl BlockedCall<'_> {
@@ -386,7 +388,7 @@ impl BlockedCall<'_> {
 
     #[inline]
     fn spin(&self) -> Option<Result<()>> {
-        let limit = self.deadline.map_or(SPIN_LIMIT, |(_, wait)| wait.min(SPIN_LIMIT));
+        let limit = self.deadline.map_or(self.look_limit, |(_, wait)| wait.min(self.look_limit));
         wait_strategy::spin(limit, self.yields, || self.look())
     }
 
