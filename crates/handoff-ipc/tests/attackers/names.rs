@@ -22,7 +22,7 @@ attacks! {
     watches_without_end: "bank", Bounds { rss: 64, threads: 48, ..BUSY };
     waiters_by_the_thousand: "bank", Bounds { rss: 64, threads: 48, fds: 600, maps: 400, ..BUSY };
     deaths_by_the_thousand: "bank", Bounds { rss: 64, threads: 48, fds: 200, maps: 400, ..BUSY };
-    names_of_many_megabytes: "bank", Bounds { rss: 64, ..BUSY };
+    names_of_many_megabytes: "bank", Bounds { rss: 64, cpu: 1.9, ..BUSY };
     dumps_without_end: "bank", Bounds { rss: 64, ..BUSY };
 }
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::interrupt;
-use crate::output::{Advice as _, Format, Output, Verdict, style};
+use crate::output::{Advice as _, Format, Output, Verdict, counted, style};
 use crate::results::read;
 
 const EXAMPLES: &str = "\
@@ -188,7 +188,8 @@ impl fmt::Display for PolicyCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, rules, profiles, problems } = self;
         if problems.is_empty() {
-            return write!(f, "{}: good ({rules} rules, {profiles} profiles)", file.display());
+            let (rules, profiles) = (counted(*rules, "rule"), counted(*profiles, "profile"));
+            return write!(f, "{}: good ({rules}, {profiles})", file.display());
         }
         let problems: Vec<Problem> = problems
             .iter()

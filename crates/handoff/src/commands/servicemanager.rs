@@ -62,8 +62,8 @@ impl Options {
         // Before the socket exists, so that no signal can leave it behind.
         interrupt::leave_alone();
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
-        let serving = match activation::listener()? {
-            Some(listener) => self.serve_at(policy, listener)?,
+        let (serving, who) = match activation::listener()? {
+            Some(listener) => (self.serve_at(policy, listener)?, ""),
             None => {
                 let socket = self.socket.clone().map_or_else(own_socket, Ok)?;
                 // Its own folder is made; one that is mistyped further up would be, too.
@@ -76,12 +76,18 @@ impl Options {
                     ))
                     .advise("make it, or choose another place with --socket");
                 }
-                Manager::new(policy).serve(&socket, self.access()).advise(format_args!(
+                let access = self.access();
+                let serving = Manager::new(policy).serve(&socket, access).advise(format_args!(
                     "choose another place with --socket or ${SOCKET_VARIABLE}, or stop the manager that serves there"
-                ))?
+                ))?;
+                let who = match access {
+                    SocketAccess::Owner => ", for this user and root",
+                    SocketAccess::Everybody => ", for every user",
+                };
+                (serving, who)
             }
         };
-        output.note(format_args!("service manager at {}", serving.socket().display()));
+        output.note(format_args!("service manager at {}{who}", serving.socket().display()));
         tell_systemd(output, &[NotifyState::Ready]);
         self.serve(output, signals, &serving);
         Ok(Verdict::Pass)

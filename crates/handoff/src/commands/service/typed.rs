@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use super::values::{Data, Types};
+use crate::output::counted;
 
 // The files of an interface.
 #[derive(Debug, clap::Args)]
@@ -179,14 +180,6 @@ fn signature(model: &Model, def: &Def, method: &Method) -> String {
     let result = if results.is_empty() { "void".to_owned() } else { results.join(", ") };
     let oneway = if method.oneway { "oneway " } else { "" };
     format!("{oneway}{result} {}({})", method.name, parameters.collect::<Vec<_>>().join(", "))
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    match count {
-        0 => format!("no {noun}s"),
-        1 => format!("1 {noun}"),
-        count => format!("{count} {noun}s"),
-    }
 }
 
 /// What a method returned, and what it wrote into its parameters.
