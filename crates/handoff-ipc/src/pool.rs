@@ -256,16 +256,7 @@ pub(crate) fn submit(user: u32, priority: Option<Priority>, task: Task) {
         if let Some(worker) = state.idle.pop() {
             state.shares.begin(user);
             state.tell_pending();
-            worker.user.store(user, Ordering::Relaxed);
-            state.busy.push(Arc::clone(&worker));
-            drop(state);
-            if let Some(priority) = priority {
-                // It is idle, so at the least urgent; and it may still be on its way to sleep.
-                worker.raise(priority);
-            }
-            *lock(&worker.task) = Some(work);
-            worker.bell.notify_one();
-            return;
+            return hand_over(state, worker, work);
         }
         if state.threads < state.limit() {
             state.threads += 1;
@@ -321,10 +312,28 @@ pub(crate) fn stand_in() -> StandIn {
     StandIn { user }
 }
 
+/// Gives an idle thread its task, which is counted already.
+fn hand_over(mut state: MutexGuard<'_, State>, worker: Arc<Worker>, work: Work) {
+    worker.user.store(work.user, Ordering::Relaxed);
+    state.busy.push(Arc::clone(&worker));
+    drop(state);
+    if let Some(priority) = work.priority {
+        // It is idle, so at the least urgent; and it may still be on its way to sleep.
+        worker.raise(priority);
+    }
+    *lock(&worker.task) = Some(work);
+    worker.bell.notify_one();
+}
+
 /// A user has a thread less at work: what waited for its share may have one.
 fn begin_pending(mut state: MutexGuard<'_, State>) {
-    if state.threads < state.limit() {
-        if let Some(work) = state.take_pending() {
+    if state.idle.is_empty() && state.threads >= state.limit() {
+        return;
+    }
+    let Some(work) = state.take_pending() else { return };
+    match state.idle.pop() {
+        Some(worker) => hand_over(state, worker, work),
+        None => {
             state.threads += 1;
             drop(state);
             spawn(work);
