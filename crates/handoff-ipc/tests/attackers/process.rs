@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -155,14 +156,24 @@ pub fn become_user(uid: u32) {
             assert_eq!(libc::setresuid(uid, uid, uid), 0);
             libc::prctl(libc::PR_SET_DUMPABLE, 1);
         }
+        OWN.store(std::process::id(), Ordering::Relaxed);
         die_with_parent();
     }
 }
+
+/// The process that became a user, until one that it forked does.
+static OWN: AtomicU32 = AtomicU32::new(0);
 
 /// Ends this process with the one that started it.
 pub fn die_with_parent() {
     // SAFETY: it sets a number.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    let own = OWN.load(Ordering::Relaxed);
+    // An attacker may have been killed between its fork and this.
+    if own != std::process::id() && own != std::os::unix::process::parent_id() {
+        // SAFETY: it ends this process.
+        unsafe { libc::_exit(0) };
+    }
 }
 
 /// Limits this process's descriptors, so that each machine has the same case.
