@@ -78,19 +78,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Service;
-    use crate::object::Transaction;
+    use crate::ParcelService;
 
-    struct Nothing;
-
-    impl Service for Nothing {
-        fn descriptor(&self) -> &str {
-            "test.INothing"
-        }
-
-        fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
-            Ok(())
-        }
+    fn nothing() -> Arc<LocalNode> {
+        LocalNode::new(Arc::new(ParcelService::new("test.INothing", |_, _| Ok(None))))
     }
 
     fn queue(node: &Arc<LocalNode>, user: u32, gate: &Arc<RwLock<()>>) {
@@ -107,7 +98,7 @@ mod tests {
         let (soon, never) = (Arc::new(RwLock::new(())), Arc::new(RwLock::new(())));
         let (at_first, to_the_end) = (soon.write().unwrap(), never.write().unwrap());
         for _ in 0..100 {
-            let node = LocalNode::new(Arc::new(Nothing));
+            let node = nothing();
             queue(&node, HONEST, &soon);
             queue(&node, OTHER, &never);
         }
@@ -123,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_thread_with_something_else_to_do_leaves_the_queue_to_those_who_wait() {
-        let node = LocalNode::new(Arc::new(Nothing));
+        let node = nothing();
         let (send, served) = channel();
         for user in [70_013, 70_014, 70_013, 70_014] {
             let send = send.clone();

@@ -160,6 +160,11 @@ impl State {
         self.all() + self.away.min(MOST_AWAY)
     }
 
+    /// Whether a thread is idle, or one more may be started.
+    fn has_room(&self) -> bool {
+        !self.idle.is_empty() || self.threads < self.limit()
+    }
+
     /// The most urgent task that waits, of those whose user may have a thread. Its thread is counted.
     fn take_pending(&mut self) -> Option<Work> {
         let (shares, all) = (&self.shares, self.all());
@@ -252,20 +257,10 @@ pub(crate) fn submit(user: u32, priority: Option<Priority>, task: Task) {
     let mut state = lock(&POOL.state);
     let work = Work { user, priority, task };
     let may_begin = state.shares.may_begin(user, state.all());
-    if may_begin {
-        if let Some(worker) = state.idle.pop() {
-            state.shares.begin(user);
-            state.tell_pending();
-            return hand_over(state, worker, work);
-        }
-        if state.threads < state.limit() {
-            state.threads += 1;
-            state.shares.begin(user);
-            state.tell_pending();
-            drop(state);
-            spawn(work);
-            return;
-        }
+    if may_begin && state.has_room() {
+        state.shares.begin(user);
+        state.tell_pending();
+        return start(state, work);
     }
     // Before any place is asked whether its thread may come: see `Recall`.
     state.keep_pending(work);
@@ -312,8 +307,13 @@ pub(crate) fn stand_in() -> StandIn {
     StandIn { user }
 }
 
-/// Gives an idle thread its task, which is counted already.
-fn hand_over(mut state: MutexGuard<'_, State>, worker: Arc<Worker>, work: Work) {
+/// Gives a task that its user's share counts already to an idle thread, or to a new one: there is room.
+fn start(mut state: MutexGuard<'_, State>, work: Work) {
+    let Some(worker) = state.idle.pop() else {
+        state.threads += 1;
+        drop(state);
+        return spawn(work);
+    };
     worker.user.store(work.user, Ordering::Relaxed);
     state.busy.push(Arc::clone(&worker));
     drop(state);
@@ -327,17 +327,8 @@ fn hand_over(mut state: MutexGuard<'_, State>, worker: Arc<Worker>, work: Work) 
 
 /// A user has a thread less at work: what waited for its share may have one.
 fn begin_pending(mut state: MutexGuard<'_, State>) {
-    if state.idle.is_empty() && state.threads >= state.limit() {
-        return;
-    }
-    let Some(work) = state.take_pending() else { return };
-    match state.idle.pop() {
-        Some(worker) => hand_over(state, worker, work),
-        None => {
-            state.threads += 1;
-            drop(state);
-            spawn(work);
-        }
+    if let Some(work) = state.has_room().then(|| state.take_pending()).flatten() {
+        start(state, work);
     }
 }
 

@@ -513,9 +513,6 @@ mod tests {
     #[test]
     fn a_server_that_never_sleeps_is_stopped_while_others_are_asked() {
         play_in_test("process::tests::peer_main");
-        if Placement::two_cpus().is_err() {
-            return;
-        }
         let pair = Clients::start(Kind::Lines, Placement::Unpinned, 1).expect("a server and a client");
         let mut transport = PeerTransport { kind: Kind::Lines, pair };
         let server = Tid::new(transport.pair.server.pid() as i32).unwrap();

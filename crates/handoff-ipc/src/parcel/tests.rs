@@ -7,7 +7,8 @@ use std::os::fd::OwnedFd;
 use proptest::prelude::*;
 
 use super::*;
-use crate::object::{Binder, Service, Transaction};
+use crate::ParcelService;
+use crate::object::Binder;
 use crate::{Error, Result};
 
 type Objects = Vec<(u32, Option<Object>)>;
@@ -58,16 +59,8 @@ fn counts_of_wide_items_are_bounded_by_what_the_parcel_holds() {
     assert_eq!(read_back::<Vec<String>>(&texts).unwrap().len(), 1 << 20);
 }
 
-struct Nothing;
-
-impl Service for Nothing {
-    fn descriptor(&self) -> &str {
-        "test.INothing"
-    }
-
-    fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
-        Ok(())
-    }
+fn nothing() -> Binder {
+    Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)))
 }
 
 /// A structured parcelable as an interface compiler would make it.
@@ -182,7 +175,7 @@ fn parcelables_have_their_size_in_front_and_may_grow() {
 
 #[test]
 fn objects_stand_as_flat_binder_objects() {
-    let object = Binder::new(Nothing);
+    let object = nothing();
     let (bytes, objects) = written(|to| {
         to.write_i32(1)?;
         to.write_binder(Some(&object))?;
@@ -211,7 +204,7 @@ fn objects_stand_as_flat_binder_objects() {
 
 #[test]
 fn objects_and_descriptors_come_back_once() {
-    let object = Binder::new(Nothing);
+    let object = nothing();
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(b"inside").unwrap();
     let (bytes, mut objects) = written(|to| {
@@ -230,7 +223,7 @@ fn objects_and_descriptors_come_back_once() {
     // A second look at the same place, a wrong kind, and a place that only looks like an object.
     let mut again = Reader::with_objects(SharedBytes::from_slice(&bytes), &mut objects);
     assert!(matches!(again.read::<Binder>(), Err(Error::BadParcel { .. })));
-    let (bytes, mut objects) = written(|to| to.write(&Binder::new(Nothing)));
+    let (bytes, mut objects) = written(|to| to.write(&nothing()));
     let mut reader = Reader::with_objects(SharedBytes::from_slice(&bytes), &mut objects);
     assert!(matches!(reader.read_fd(), Err(Error::BadParcel { .. })));
     assert!(matches!(read_back::<Binder>(&bytes), Err(Error::BadParcel { .. })));

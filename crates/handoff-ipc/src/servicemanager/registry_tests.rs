@@ -2,9 +2,10 @@
 
 use super::super::policy::{NamePattern, Principal, Range, Rule};
 use super::*;
+use crate::ParcelService;
 use crate::call::OutCall;
 use crate::engine_kind::EngineKind;
-use crate::object::{ReadFn, Remote, Service, Transaction, WriteFn};
+use crate::object::{ReadFn, Remote, WriteFn};
 
 #[test]
 fn many_users_leave_names_for_the_next() {
@@ -68,7 +69,7 @@ fn pages_have_what_somebody_may_find_among_many_names_that_it_may_not() {
         (0..all).map(|n| format!("n{n:05}.{}", if n % every == 3 { "open" } else { "secret" })).collect();
     for name in &names {
         let registration = Registration {
-            binder: Binder::new(Nothing),
+            binder: Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None))),
             process: None,
             interface: String::new(),
             options: ServiceOptions::default(),
@@ -91,17 +92,5 @@ fn pages_have_what_somebody_may_find_among_many_names_that_it_may_not() {
             }
             assert!(found.iter().eq(expected.iter().copied()), "{limit}: {} found", found.len());
         }
-    }
-}
-
-struct Nothing;
-
-impl Service for Nothing {
-    fn descriptor(&self) -> &str {
-        "test.INothing"
-    }
-
-    fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
-        Ok(())
     }
 }

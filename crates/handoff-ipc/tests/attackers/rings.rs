@@ -288,7 +288,7 @@ fn calls_of_links_that_end(at: &Path) {
 /// All threads of the attacker's share are at work, and more of its calls wait for one, before it has a call to the object that
 /// everybody calls: the thread that is sent to that one's queue does not come.
 fn queue_whose_thread_does_not_come(at: &Path) {
-    const SHARE: u32 = 15;
+    const THREADS: u32 = 15;
     let first = Connection::to(at).unwrap();
     let slot = first.slot(0);
     let [brief, long] = [(); 2].map(|()| {
@@ -297,8 +297,8 @@ fn queue_whose_thread_does_not_come(at: &Path) {
     });
     assert_ne!(brief, long);
     let sleep = |node, ms: i32| Request::new(node, SLEEP_MS).with(&[], |w| w.write_i32(ms));
-    let slots: Vec<_> = (1..SHARE + 4).map(|id| first.slot(id)).collect();
-    let (at_once, later) = slots.split_at(SHARE as usize - 1);
+    let slots: Vec<_> = (1..THREADS + 4).map(|id| first.slot(id)).collect();
+    let (at_once, later) = slots.split_at(THREADS as usize - 1);
     at_once.iter().for_each(|slot| first.request(slot, &sleep(first.root, SLOW_MS)));
     std::thread::sleep(Duration::from_millis(200));
     let ring = first.ring();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::handshake::receive_within;
 use super::*;
-use crate::object::{Binder, Reference, Service, Transaction};
+use crate::ParcelService;
 use crate::shm::socket::{self, ReceivedMessage};
 use crate::shm::wire::{MESSAGE_SIZE, Message, Refusal};
 
@@ -15,23 +15,8 @@ pub(super) const ASKER: Token = [7; 16];
 pub(super) const OTHER: Token = [8; 16];
 pub(super) const LONG: Duration = Duration::from_secs(30);
 
-struct Nothing;
-
-impl Service for Nothing {
-    fn descriptor(&self) -> &str {
-        "test.INothing"
-    }
-
-    fn on_transact(&self, _: &mut Transaction<'_>) -> Result<()> {
-        Ok(())
-    }
-}
-
 pub(super) fn node() -> Arc<LocalNode> {
-    match Binder::new(Nothing) {
-        Binder(Reference::Local(node)) => node,
-        Binder(Reference::Remote(_)) => unreachable!("it was just made here"),
-    }
+    LocalNode::new(Arc::new(ParcelService::new("test.INothing", |_, _| Ok(None))))
 }
 
 /// A link to somebody who asks for introductions, and what that peer reads.
