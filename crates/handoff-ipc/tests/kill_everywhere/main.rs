@@ -87,7 +87,7 @@ fn kill_at_some_boundaries(part: usize) {
     // Stepped through without optimisation a greeting takes longer than whoever waits for it allows.
     let fits = |path: &&Path| !(cfg!(debug_assertions) && path.has_a_greeting());
     for path in Path::all().filter(fits).skip(part).step_by(PARTS) {
-        let mut sweep = Sweep::new(path, 2, cpu(None));
+        let mut sweep = Sweep::new(path, 2, cpu(Some(part as u64)));
         // Spread over the path, at other places for each.
         let every = (sweep.showing() as u64 / kills).max(1);
         let mut seen = Vec::new();

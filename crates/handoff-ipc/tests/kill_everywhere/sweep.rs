@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use handoff_ipc::engine::{Engine as _, HeldResources};
 use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{Binder, Error, Result};
+use handoff_testkit::repeats;
 
 use crate::common::{echo, mappings, open_fds};
 use crate::paths::{Path, Survivor};
@@ -18,10 +19,6 @@ use crate::victim::Nursery;
 
 /// What is not back after this hangs, or leaks: a limit on behaviour, not on speed.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Victims that are stepped through the path and killed when it is over: one of them says which boundaries it has.
-const STEPPED: u32 = 3;
-/// Those, and one that goes at its own speed: after them the survivor holds what it will always hold.
-const WARM_UP: u32 = STEPPED + 1;
 /// Where no instruction is.
 pub const NEVER: Boundary = Boundary { at: 8, turn: 1, shows: false };
 /// So many further victims may fail to come to a boundary that the first one did not come to, of each kind: those that
@@ -96,12 +93,15 @@ impl<'a> Sweep<'a> {
             boundaries: Vec::new(),
         };
         let mut walks: Vec<Vec<Boundary>> = Vec::new();
-        for run in 0..WARM_UP {
+        // Victims that are stepped through the path and killed when it is over: one of them says which boundaries it has.
+        // After them, and one that goes at its own speed, the survivor holds what it will always hold.
+        let stepped = repeats(3, 2);
+        for run in 0..=stepped {
             // What is made once and stays is no leak; a leak goes on.
             let free = Holdings { descriptors: usize::MAX, mappings: usize::MAX, ..sweep.before };
             sweep.before = free;
             let mut boundaries = Vec::new();
-            let kill = if run < STEPPED {
+            let kill = if run < stepped {
                 sweep.kill(Pace::Steps(&mut |boundary| {
                     boundaries.push(boundary);
                     false
@@ -109,7 +109,7 @@ impl<'a> Sweep<'a> {
             } else {
                 sweep.kill(Pace::Runs(NEVER))
             };
-            if run < STEPPED {
+            if run < stepped {
                 walks.push(boundaries);
                 sweep.boundaries = most_alike(&walks).to_vec();
             }

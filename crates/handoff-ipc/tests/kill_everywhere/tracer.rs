@@ -169,12 +169,18 @@ impl Tracee {
 
     /// Has a thread run on that is stopped.
     fn resume(&mut self, tid: i32, signal: i32) {
-        let Mode::Step = self.mode else {
-            self.threads.insert(tid, Thread::Runs);
-            request(libc::PTRACE_CONT, tid, 0, signal as usize);
-            return;
-        };
-        let calls = self.is_syscall(tid, Self::instruction(tid));
+        match self.mode {
+            Mode::Step => self.step(tid, Self::instruction(tid), signal),
+            Mode::Breakpoint(_) => {
+                self.threads.insert(tid, Thread::Runs);
+                request(libc::PTRACE_CONT, tid, 0, signal as usize);
+            }
+        }
+    }
+
+    /// Has a thread run the instruction at `at`, where it is stopped.
+    fn step(&mut self, tid: i32, at: u64, signal: i32) {
+        let calls = self.is_syscall(tid, at);
         self.threads.insert(tid, if calls { Thread::Runs } else { Thread::Steps });
         request(libc::PTRACE_SINGLESTEP, tid, 0, signal as usize);
     }
@@ -291,7 +297,7 @@ pub fn step(
                 if old > TAIL && is_over() {
                     return Ok(Ended::PathOver(tracee.kill()));
                 }
-                tracee.resume(tid, 0);
+                tracee.step(tid, at, 0);
             }
             None if is_over() => return Ok(Ended::PathOver(tracee.kill())),
             None if start.elapsed() > LIMIT => {

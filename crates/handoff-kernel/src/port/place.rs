@@ -80,7 +80,9 @@ fn choose(wanted: &Wanted, source: &Source, exact: &[usize]) -> (Vec<usize>, Vec
     let (inside, mut elsewhere): (Vec<usize>, Vec<usize>) =
         exact.iter().partition(|&&at| strictly_compatible(wanted, source, at));
     let same_heading: Vec<usize> = exact.iter().copied().filter(agrees).collect();
-    let both: Vec<usize> = inside.iter().copied().filter(|at| same_heading.contains(at)).collect();
+    // There may be as many places as lines, and each list is in the order of the file.
+    let is_in = |list: &[usize], at: &usize| list.binary_search(at).is_ok();
+    let both: Vec<usize> = inside.iter().copied().filter(|at| is_in(&same_heading, at)).collect();
     let mut chosen = match (&both[..], &same_heading[..], &inside[..]) {
         ([_, ..], _, _) => both,
         ([], [_, ..], []) => same_heading,
@@ -95,7 +97,7 @@ fn choose(wanted: &Wanted, source: &Source, exact: &[usize]) -> (Vec<usize>, Vec
     if wanted.to_end && exact.iter().any(|&at| is_end(wanted, source, at)) {
         chosen = exact.iter().copied().filter(|&at| is_end(wanted, source, at)).collect();
     }
-    elsewhere.retain(|at| !chosen.contains(at));
+    elsewhere.retain(|at| !is_in(&chosen, at));
     (chosen, elsewhere)
 }
 

@@ -258,52 +258,50 @@ mod tests {
     use super::*;
     use handoff_testkit::{require, require_root};
 
-    /// A sysctl of the kernel that changes nothing of note for the moment of a test.
-    const NAME: &str = "kernel.printk_ratelimit_burst";
-    const FILE: &str = "/proc/sys/kernel/printk_ratelimit_burst";
+    /// Sysctls that change nothing of note for the moment of a test: two that one test changes each, as tests may run beside
+    /// each other in processes of their own, and one that none does.
+    const FIRST: &str = "kernel.printk_ratelimit_burst";
+    const SECOND: &str = "vm.stat_interval";
+    const SAME: &str = "kernel.printk_delay";
 
-    fn read() -> String {
-        std::fs::read_to_string(FILE).expect("a sysctl").trim().to_owned()
+    fn file(name: &str) -> std::path::PathBuf {
+        std::path::Path::new("/proc/sys").join(name.replace('.', "/"))
     }
 
-    /// Both tests change the same sysctl.
-    fn turn() -> std::sync::MutexGuard<'static, ()> {
-        static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
-        TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn read(name: &str) -> String {
+        std::fs::read_to_string(file(name)).expect("a sysctl").trim().to_owned()
     }
 
-    fn setting(value: &str) -> Setting {
-        Setting::Sysctl { name: NAME.into(), value: value.into() }
+    fn setting(name: &str, value: &str) -> Setting {
+        Setting::Sysctl { name: name.into(), value: value.into() }
     }
 
     #[test]
     fn what_is_set_is_put_back_in_reverse_and_the_journal_goes() {
         require!(require_root());
-        let _turn = turn();
         let folder = tempfile::tempdir().expect("a folder");
-        let old = read();
+        let old = read(FIRST);
         let mut journal = Journal::start(folder.path()).expect("starts");
-        journal.set(&setting("17")).expect("set");
-        journal.set(&setting("18")).expect("set again");
-        assert_eq!(read(), "18");
+        journal.set(&setting(FIRST, "17")).expect("set");
+        journal.set(&setting(FIRST, "18")).expect("set again");
+        assert_eq!(read(FIRST), "18");
         assert_eq!(restore(folder.path()).expect("restores").running, 1, "our own journal is left alone");
-        assert_eq!(read(), "18");
+        assert_eq!(read(FIRST), "18");
         journal.put_back().expect("put back");
-        assert_eq!(read(), old);
-        journal.set(&setting("19")).expect("set");
+        assert_eq!(read(FIRST), old);
+        journal.set(&setting(FIRST, "19")).expect("set");
         drop(journal);
-        assert_eq!(read(), old);
+        assert_eq!(read(FIRST), old);
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }
 
     #[test]
     fn what_a_dead_process_left_is_put_back_once() {
         require!(require_root());
-        let _turn = turn();
         let folder = tempfile::tempdir().expect("a folder");
-        let old = read();
+        let old = read(SECOND);
         let mut journal = Journal::start(folder.path()).expect("starts");
-        journal.set(&setting("23")).expect("set");
+        journal.set(&setting(SECOND, "23")).expect("set");
         // As after a SIGKILL: nothing is put back, and nobody has the file's lock.
         let text = journal.file.read().expect("the journal");
         let torn = r#"{"path":"/proc/sys/kernel/prin"#;
@@ -312,8 +310,8 @@ mod tests {
         let left = [text.as_slice(), torn.as_bytes()].concat();
         std::fs::write(folder.path().join("journal-1-0.jsonl"), left).expect("written");
         let restored = restore(folder.path()).expect("restores");
-        assert_eq!(restored.written, [Undo { path: FILE.into(), value: old.clone() }]);
-        assert_eq!(read(), old);
+        assert_eq!(restored.written, [Undo { path: file(SECOND), value: old.clone() }]);
+        assert_eq!(read(SECOND), old);
         assert_eq!(restore(folder.path()).expect("nothing left").written, []);
     }
 
@@ -388,10 +386,9 @@ mod tests {
     #[test]
     fn a_journal_that_another_user_wrote_is_not_put_back() {
         require!(require_root());
-        let _turn = turn();
         let top = tempfile::tempdir().expect("a folder");
-        let old = read();
-        let change = Undo { path: FILE.into(), value: "31".into() };
+        let old = read(SAME);
+        let change = Undo { path: file(SAME), value: "31".into() };
         // Their folder, as it was in a home that root was told of.
         let theirs = top.path().join("theirs");
         std::fs::create_dir(&theirs).expect("made");
@@ -408,7 +405,7 @@ mod tests {
         std::os::unix::fs::chown(&planted, Some(1001), None).expect("given away");
         let refused = restore(&ours).expect_err("another user's file").to_string();
         assert!(refused.contains("belongs to user 1001"), "{refused}");
-        assert_eq!(read(), old);
+        assert_eq!(read(SAME), old);
     }
 
     #[test]
@@ -429,14 +426,13 @@ mod tests {
     #[test]
     fn a_setting_that_is_refused_changes_nothing() {
         require!(require_root());
-        let _turn = turn();
         let folder = tempfile::tempdir().expect("a folder");
-        let old = read();
+        let old = read(SAME);
         let mut journal = Journal::start(folder.path()).expect("starts");
-        assert!(journal.set(&setting("not a number")).is_err());
+        assert!(journal.set(&setting(SAME, "not a number")).is_err());
         let missing = Setting::Sysctl { name: "kernel.no_such_thing".into(), value: "1".into() };
         assert!(journal.set(&missing).is_err());
         drop(journal);
-        assert_eq!(read(), old);
+        assert_eq!(read(SAME), old);
     }
 }

@@ -9,8 +9,10 @@ use handoff_testkit::sshd::Sshd;
 use handoff_testkit::{require, require_file, require_guest, require_root, require_tool};
 use serde_json::Value;
 
-/// A sysctl that matters to nobody for the moment of a test, and that no other test changes.
-const SYSCTL: &str = "/proc/sys/net/core/message_burst";
+/// Sysctls that matter to nobody for the moment of a test: one that tests change here, and one for those that change it
+/// behind ssh, which wait for other tests than the first.
+const HERE: &str = "message_burst";
+const THERE: &str = "warnings";
 
 struct Lab {
     folder: tempfile::TempDir,
@@ -55,8 +57,8 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
 
-fn sysctl() -> String {
-    std::fs::read_to_string(SYSCTL).expect("a sysctl").trim().to_owned()
+fn sysctl(name: &str) -> String {
+    std::fs::read_to_string(Path::new("/proc/sys/net/core").join(name)).expect("a sysctl").trim().to_owned()
 }
 
 const SPIN: &str = r#"
@@ -236,10 +238,10 @@ fn what_an_arm_sets_is_put_back_and_its_proof_is_counted() {
     require!(require_root());
     let _turn = turn();
     let lab = Lab::new();
-    let before = sysctl();
+    let before = sysctl(HERE);
     let file = lab.file("x.toml", SETTING);
     let result = lab.json(&["run", text(&file), "--rounds", "6"]);
-    assert_eq!(sysctl(), before);
+    assert_eq!(sysctl(HERE), before);
     assert_eq!(result["proofs"][0]["failures"], 0, "{}", result["proofs"]);
     assert_eq!(result["proofs"][0]["runs"], 6);
     let state = lab.folder.path().join("state");
@@ -271,6 +273,7 @@ fn a_busy_machine_is_waited_for_and_told_of() {
     let lab = Lab::new();
     let waits = SETTING
         .replace("sysctl.\"net.core.message_burst\" = 77\n", "")
+        .replace(HERE, "somaxconn")
         .replace("rounds = 300", "rounds = 6\nquiet_seconds = 0.3");
     let file = lab.file("x.toml", &waits);
     let _load = Load::plant();
@@ -322,11 +325,11 @@ fn arms_run_behind_ssh_and_are_put_back_there() {
     require!(require_tool("ssh"));
     let _turn = turn();
     let (lab, device) = (Lab::new(), Device::start(&sshd));
-    let before = sysctl();
+    let before = sysctl(THERE);
     // What an arm sets and counts is looked for there, and not in this machine's namespaces and files.
-    let file = lab.file("x.toml", SETTING);
+    let file = lab.file("x.toml", &SETTING.replace(HERE, THERE));
     let result = device.json(&lab, &["run", text(&file), "--rounds", "6"]);
-    assert_eq!(sysctl(), before);
+    assert_eq!(sysctl(THERE), before);
     assert_eq!((&result["proofs"][0]["failures"], &result["proofs"][0]["runs"]), (&0.into(), &6.into()));
     let place = result["place"].as_str().expect("a place");
     assert!(place.starts_with("ssh://device, "), "{place}");
@@ -353,8 +356,8 @@ fn a_lab_that_is_killed_leaves_a_machine_behind_ssh_as_it_was() {
     require!(require_tool("ssh"));
     let _turn = turn();
     let (lab, device) = (Lab::new(), Device::start(&sshd));
-    let before = sysctl();
-    let file = lab.file("x.toml", &SETTING.replace("sleep 0.02", "sleep 0.5"));
+    let before = sysctl(THERE);
+    let file = lab.file("x.toml", &SETTING.replace(HERE, THERE).replace("sleep 0.02", "sleep 0.5"));
     let mut child = device
         .command(&lab, &["run", text(&file)])
         .stdout(Stdio::null())
@@ -368,10 +371,10 @@ fn a_lab_that_is_killed_leaves_a_machine_behind_ssh_as_it_was() {
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    until("the change was never made", &|| sysctl() == "77");
+    until("the change was never made", &|| sysctl(THERE) == "77");
     child.kill().expect("killed");
     child.wait().expect("reaped");
-    until("it is not put back there", &|| sysctl() == before);
+    until("it is not put back there", &|| sysctl(THERE) == before);
     let is_free = || Command::new("flock").args(["-n", "/tmp/handoff", "true"]).status();
     until("the machine stays locked", &|| is_free().expect("flock runs").success());
 }

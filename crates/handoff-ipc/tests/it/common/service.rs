@@ -128,6 +128,14 @@ impl Everything {
         let mut kept = self.kept.lock().unwrap();
         kept.frames.get_or_insert_with(|| FramePool::new(FrameOptions::new(4, 4096)).unwrap()).clone()
     }
+
+    /// A new queue, in place of the one before.
+    pub fn numbers(&self) -> Result<queue::Descriptor<u64, Synchronized>> {
+        let numbers = queue::Builder::new(16).event_flag().build()?;
+        let descriptor = numbers.descriptor()?;
+        self.kept.lock().unwrap().numbers = Some(numbers);
+        Ok(descriptor)
+    }
 }
 
 impl Service for Everything {
@@ -255,12 +263,7 @@ impl Service for Everything {
                 let guest = self.kept.lock().unwrap().guest.clone();
                 reply.write(&guest.ok_or(Error::Dead)?)
             }
-            QUEUE => {
-                let numbers = queue::Builder::new(16).event_flag().build()?;
-                reply.write(&numbers.descriptor()?)?;
-                self.kept.lock().unwrap().numbers = Some(numbers);
-                Ok(())
-            }
+            QUEUE => reply.write(&self.numbers()?),
             FRAMES => reply.write(&self.frames().binder()),
             CONNECT => {
                 let engine = ShmEngine::new(PathBuf::from(data.read::<String>()?))?;
