@@ -109,12 +109,6 @@ impl Tally {
         Ok(())
     }
 
-    /// Takes in the log of the tests that ran themselves again.
-    pub(crate) fn read_again(&mut self, log: &Path) -> Result<()> {
-        self.again.extend(records(log)?);
-        Ok(())
-    }
-
     /// How many tests have failed so far.
     pub(crate) fn failures(&self) -> usize {
         self.failed.len()
@@ -178,7 +172,7 @@ fn telling(output: &str) -> Vec<&str> {
 /// How `handoff-testkit` ends the reason of a skip for want of a program.
 const NOT_INSTALLED: &str = "`, which is not installed";
 
-/// The lines of a log that tests append to: a test and a reason each, with a tab between.
+/// The lines of the log that tests append to: a test and a reason each, with a tab between.
 fn records(log: &Path) -> Result<BTreeMap<String, String>> {
     let text = match std::fs::read_to_string(log) {
         Ok(text) => text,

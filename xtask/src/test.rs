@@ -96,7 +96,7 @@ fn tests(options: &Options, limit: Option<Duration>) -> Result<Tally> {
     if options.all {
         kernels::take_from_cache()?;
     }
-    let [skipped, again] = ["skipped", "again"].map(Log::new);
+    let skipped = SkipLog::new();
     let started = Instant::now();
     let mut tally = Tally::default();
 
@@ -107,7 +107,7 @@ fn tests(options: &Options, limit: Option<Duration>) -> Result<Tally> {
         std::env::vars_os().map(|(name, _)| name).filter(changes_results).for_each(|name| {
             command.env_remove(name);
         });
-        command.env("HANDOFF_SKIP_LOG", &skipped.0).env("HANDOFF_AGAIN_LOG", &again.0);
+        command.env("HANDOFF_SKIP_LOG", &skipped.0);
         // The same for every step: what is built by the programs that it finds would be built again.
         command.env("PATH", search_path());
         if options.deny_skips {
@@ -143,7 +143,6 @@ fn tests(options: &Options, limit: Option<Duration>) -> Result<Tally> {
         }
     }
     tally.read_skips(&skipped.0, |program| missing.allows(program))?;
-    tally.read_again(&again.0)?;
     Ok(tally)
 }
 
@@ -260,23 +259,22 @@ fn loom_models(packages: &[String]) -> Result<Vec<Command>> {
         .collect())
 }
 
-/// A file that tests append to; it is removed when this is dropped.
-struct Log(PathBuf);
+/// The file that tests append their skips to; it is removed when this is dropped.
+struct SkipLog(PathBuf);
 
-impl Log {
-    fn new(name: &str) -> Self {
+impl SkipLog {
+    fn new() -> Self {
         drop(std::fs::create_dir_all(target_dir()));
-        remove_left_overs(&target_dir(), name);
-        Self(root().join(target_dir()).join(format!("{name}-{}.log", std::process::id())))
+        remove_left_overs(&target_dir());
+        Self(root().join(target_dir()).join(format!("skipped-{}.log", std::process::id())))
     }
 }
 
-/// Removes the logs of that name whose runs were killed: their processes are gone.
-fn remove_left_overs(folder: &Path, name: &str) {
+/// Removes the logs whose runs were killed: their processes are gone.
+fn remove_left_overs(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let file = entry.file_name();
-        let number =
-            file.to_str().and_then(|file| file.strip_prefix(name)?.strip_prefix('-')?.strip_suffix(".log"));
+        let number = file.to_str().and_then(|file| file.strip_prefix("skipped-")?.strip_suffix(".log"));
         let process = number.and_then(|number| number.parse::<u32>().ok());
         if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
             drop(std::fs::remove_file(entry.path()));
@@ -284,7 +282,7 @@ fn remove_left_overs(folder: &Path, name: &str) {
     }
 }
 
-impl Drop for Log {
+impl Drop for SkipLog {
     fn drop(&mut self) {
         drop(std::fs::remove_file(&self.0));
     }
@@ -307,11 +305,11 @@ mod tests {
     #[test]
     fn logs_of_killed_runs_go_and_those_of_others_stay() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mine = format!("again-{}.log", std::process::id());
+        let mine = format!("skipped-{}.log", std::process::id());
         // No process has that number: the kernel's are below 2^22 (`/proc/sys/kernel/pid_max`, proc(5)).
-        let all = ["again-4194305.log", "skipped-4194305.log", "again-x.log", "again.log", &mine];
+        let all = ["skipped-4194305.log", "other-4194305.log", "skipped-x.log", "skipped.log", &mine];
         all.iter().for_each(|name| std::fs::write(folder.path().join(name), "").expect("written"));
-        remove_left_overs(folder.path(), "again");
+        remove_left_overs(folder.path());
         let left: Vec<bool> = all.iter().map(|name| folder.path().join(name).exists()).collect();
         assert_eq!(left, [false, true, true, true, true]);
     }

@@ -24,7 +24,6 @@
 //! This crate depends on nothing, so that it can be a development dependency of each of the others.
 
 pub mod browser;
-mod guest;
 mod library;
 mod need;
 pub mod net;
@@ -33,7 +32,6 @@ mod program;
 pub mod slurm;
 pub mod sshd;
 
-pub use guest::{AGAIN_LOG, again_if_stuck};
 pub use library::built_library;
 pub use need::{
     require_cpus, require_file, require_guest, require_guest_of, require_realtime, require_root,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use handoff_guest::{Acceleration, Arch, Guest, GuestCommand, GuestOutput};
-use handoff_testkit::{again_if_stuck, require, require_guest_of, require_static_handoff};
+use handoff_testkit::{require, require_guest_of, require_static_handoff};
 use serde_json::Value;
 
 /// What a phone has: four small, three middle and one big core.
@@ -108,59 +108,49 @@ fn a_phone_s_cores_are_used_as_they_are() {
 }
 
 fn the_driver_serves_calls_on_cores_of_three_classes() {
-    again_if_stuck(|| {
-        let mut guest = guest().expect("there is one");
-        let text = said(&mut guest, "handoff", &["doctor"]);
-        let classes = "core classes  little 0-3 (446), mid 4-6 (871), big 7 (1024), by cpu_capacity";
-        assert!(text.contains(classes), "{text}");
+    let mut guest = guest().expect("there is one");
+    let text = said(&mut guest, "handoff", &["doctor"]);
+    let classes = "core classes  little 0-3 (446), mid 4-6 (871), big 7 (1024), by cpu_capacity";
+    assert!(text.contains(classes), "{text}");
 
-        let sums = said(
-            &mut guest,
-            "handoff",
-            &["add-ints", "--engine", "binder", "-n", "20", "-s", "7", "-c", "0"],
-        );
-        assert!(sums.contains("serverCPU:  7"), "{sums}");
+    let sums =
+        said(&mut guest, "handoff", &["add-ints", "--engine", "binder", "-n", "20", "-s", "7", "-c", "0"]);
+    assert!(sums.contains("serverCPU:  7"), "{sums}");
 
-        // The driver lends the nice value only: the test of the driver itself says so.
-        let latency =
-            run(&mut guest, "handoff", &["latency", "--engine", "binder", "-i", "3", "--format", "json"]);
-        let report: Value = serde_json::from_slice(&latency.stdout).expect("JSON");
-        assert_eq!((report["inheritance"].as_str(), latency.status), (Some("FAIL"), 1), "{report:#}");
-        assert_eq!(report["P0"]["I"], 6);
-    });
+    // The driver lends the nice value only: the test of the driver itself says so.
+    let latency =
+        run(&mut guest, "handoff", &["latency", "--engine", "binder", "-i", "3", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&latency.stdout).expect("JSON");
+    assert_eq!((report["inheritance"].as_str(), latency.status), (Some("FAIL"), 1), "{report:#}");
+    assert_eq!(report["P0"]["I"], 6);
 }
 
 fn tasks_stay_in_the_classes_that_they_are_given() {
-    again_if_stuck(|| {
-        let mut guest = guest().expect("there is one");
-        let map = said(&mut guest, "handoff", &["cores"]);
-        assert!(map.starts_with("8 CPUs online (0-7), 4 little + 3 mid + 1 big (by cpu_capacity)"), "{map}");
-        assert_eq!(said(&mut guest, "handoff", &["cores", "little,mid"]).trim(), "0-6");
-        let cores: Value =
-            serde_json::from_str(&said(&mut guest, "handoff", &["cores", "--format", "json"])).expect("JSON");
-        assert_eq!(cores["machine"]["classes"].as_array().expect("classes").len(), 3, "{cores:#}");
+    let mut guest = guest().expect("there is one");
+    let map = said(&mut guest, "handoff", &["cores"]);
+    assert!(map.starts_with("8 CPUs online (0-7), 4 little + 3 mid + 1 big (by cpu_capacity)"), "{map}");
+    assert_eq!(said(&mut guest, "handoff", &["cores", "little,mid"]).trim(), "0-6");
+    let cores: Value =
+        serde_json::from_str(&said(&mut guest, "handoff", &["cores", "--format", "json"])).expect("JSON");
+    assert_eq!(cores["machine"]["classes"].as_array().expect("classes").len(), 3, "{cores:#}");
 
-        let switches = said(&mut guest, "sh", &["-c", TRACED]);
-        let there = |line: &str| line.contains(" [007] ");
-        assert!(
-            switches.lines().count() > 0 && switches.lines().all(there),
-            "only CPU 7 ran it:\n{switches}"
-        );
+    let switches = said(&mut guest, "sh", &["-c", TRACED]);
+    let there = |line: &str| line.contains(" [007] ");
+    assert!(switches.lines().count() > 0 && switches.lines().all(there), "only CPU 7 ran it:\n{switches}");
 
-        let study = ["affinity-study", "--rounds", "2", "--iterations", "400000", "--format", "json"];
-        let study: Value = serde_json::from_str(&said(&mut guest, "handoff", &study)).expect("JSON");
-        assert_eq!(study["plan"]["emulated"], Value::Null, "the cores are slow by themselves");
-        assert_eq!(
-            (study["plan"]["slow"].as_u64(), study["plan"]["fast"].as_array().map(Vec::len)),
-            (Some(0), Some(2))
-        );
-        let seen = |row: usize| study["rows"][row]["seen_on"].clone();
-        assert_eq!(study["rows"].as_array().map(Vec::len), Some(3), "{study:#}");
-        assert_eq!(seen(1), "0", "the whole process on the slow core: {study:#}");
-        assert_eq!(seen(2), "4,7", "each task on a fast core of its own: {study:#}");
+    let study = ["affinity-study", "--rounds", "2", "--iterations", "400000", "--format", "json"];
+    let study: Value = serde_json::from_str(&said(&mut guest, "handoff", &study)).expect("JSON");
+    assert_eq!(study["plan"]["emulated"], Value::Null, "the cores are slow by themselves");
+    assert_eq!(
+        (study["plan"]["slow"].as_u64(), study["plan"]["fast"].as_array().map(Vec::len)),
+        (Some(0), Some(2))
+    );
+    let seen = |row: usize| study["rows"][row]["seen_on"].clone();
+    assert_eq!(study["rows"].as_array().map(Vec::len), Some(3), "{study:#}");
+    assert_eq!(seen(1), "0", "the whole process on the slow core: {study:#}");
+    assert_eq!(seen(2), "4,7", "each task on a fast core of its own: {study:#}");
 
-        let steps = said(&mut guest, "sh", &["-c", OFFLINE]);
-        assert!(steps.contains("seen: each loss once"), "{steps}");
-        assert!(steps.trim().ends_with("seen: what it had"), "{steps}");
-    });
+    let steps = said(&mut guest, "sh", &["-c", OFFLINE]);
+    assert!(steps.contains("seen: each loss once"), "{steps}");
+    assert!(steps.trim().ends_with("seen: what it had"), "{steps}");
 }

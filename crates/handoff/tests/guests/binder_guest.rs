@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use handoff_guest::{Acceleration, Builder, Guest, GuestCommand, Kernel};
 use handoff_ipc::Context;
-use handoff_testkit::{again_if_stuck, require, require_file, require_guest};
+use handoff_testkit::{require, require_file, require_guest};
 
 /// Tests of a package as static programs, which run in a guest with nothing but busybox.
 fn static_tests<const N: usize>(package: &str, names: [&str; N]) -> [PathBuf; N] {
@@ -59,28 +59,26 @@ fn passes(guest: &mut Guest, program: &str, context: Context, arguments: &[&str]
 #[test]
 fn calls_work_on_the_real_driver() {
     require!(require_guest());
-    again_if_stuck(|| {
-        let [ipc, driver] = static_tests("handoff-ipc", ["it", "driver"]);
-        let [examples] = static_tests("handoff-examples", ["it"]);
-        // With a security module that the driver can ask for its callers' contexts.
-        let mut guest = guest()
-            .append("security=selinux")
-            .program(ipc, "/bin/ipc")
-            .program(driver, "/bin/driver")
-            .program(examples, "/bin/examples")
-            .boot()
-            .expect("a guest boots");
-        passes(&mut guest, "/bin/driver", Context::Framework, &[]);
-        passes(&mut guest, "/bin/ipc", Context::Framework, &["calls::"]);
-        // What the interface compiler made: the benchmark's interface, every type, callbacks and descriptors.
-        passes(&mut guest, "/bin/examples", Context::Framework, &["interfaces::"]);
-        // Where buffers are gathered, those that send some, and objects among them.
-        let gathered =
-            ["bytes_come", "descriptors_travel", "exceptions", "nested_calls", "shared_memory", "too_long"]
-                .map(|test| format!("calls::{test}"));
-        passes(&mut guest, "/bin/ipc", Context::Hardware, &gathered.each_ref().map(String::as_str));
-        guest.shutdown();
-    });
+    let [ipc, driver] = static_tests("handoff-ipc", ["it", "driver"]);
+    let [examples] = static_tests("handoff-examples", ["it"]);
+    // With a security module that the driver can ask for its callers' contexts.
+    let mut guest = guest()
+        .append("security=selinux")
+        .program(ipc, "/bin/ipc")
+        .program(driver, "/bin/driver")
+        .program(examples, "/bin/examples")
+        .boot()
+        .expect("a guest boots");
+    passes(&mut guest, "/bin/driver", Context::Framework, &[]);
+    passes(&mut guest, "/bin/ipc", Context::Framework, &["calls::"]);
+    // What the interface compiler made: the benchmark's interface, every type, callbacks and descriptors.
+    passes(&mut guest, "/bin/examples", Context::Framework, &["interfaces::"]);
+    // Where buffers are gathered, those that send some, and objects among them.
+    let gathered =
+        ["bytes_come", "descriptors_travel", "exceptions", "nested_calls", "shared_memory", "too_long"]
+            .map(|test| format!("calls::{test}"));
+    passes(&mut guest, "/bin/ipc", Context::Hardware, &gathered.each_ref().map(String::as_str));
+    guest.shutdown();
 }
 
 /// A foreign Binder program, in a workspace of its own: it is built for this test only.
@@ -102,30 +100,26 @@ fn foreign_program() -> PathBuf {
 #[test]
 fn rsbinder_and_the_runtime_call_each_other() {
     require!(require_guest());
-    again_if_stuck(|| {
-        let [interop] = static_tests("handoff-ipc", ["interop"]);
-        let mut guest = guest()
-            .program(interop, "/bin/interop")
-            .program(foreign_program(), "/bin/theirs")
-            .boot()
-            .expect("a guest boots");
-        passes(&mut guest, "/bin/interop", Context::Framework, &[]);
-        guest.shutdown();
-    });
+    let [interop] = static_tests("handoff-ipc", ["interop"]);
+    let mut guest = guest()
+        .program(interop, "/bin/interop")
+        .program(foreign_program(), "/bin/theirs")
+        .boot()
+        .expect("a guest boots");
+    passes(&mut guest, "/bin/interop", Context::Framework, &[]);
+    guest.shutdown();
 }
 
 #[test]
 fn what_newer_kernels_have_works_too() {
     require!(require_guest());
-    again_if_stuck(|| {
-        let [driver] = static_tests("handoff-ipc", ["driver"]);
-        // The distribution's next kernel: the driver tells of freezing since 6.12.
-        let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
-        let kernel = Kernel::Package(format!("linux-image-6.12-{arch}"));
-        let mut guest = guest().kernel(kernel).program(driver, "/bin/driver").boot().expect("a guest boots");
-        passes(&mut guest, "/bin/driver", Context::Framework, &[]);
-        guest.shutdown();
-    });
+    let [driver] = static_tests("handoff-ipc", ["driver"]);
+    // The distribution's next kernel: the driver tells of freezing since 6.12.
+    let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+    let kernel = Kernel::Package(format!("linux-image-6.12-{arch}"));
+    let mut guest = guest().kernel(kernel).program(driver, "/bin/driver").boot().expect("a guest boots");
+    passes(&mut guest, "/bin/driver", Context::Framework, &[]);
+    guest.shutdown();
 }
 
 /// A boot image that `cargo xtask kernels` made, and with it `cargo xtask test` found in the cache.
@@ -141,16 +135,14 @@ fn both_drivers_of_mainline_carry_calls() {
     let images = [require!(built("c")), require!(built("rust"))];
     let [ipc, driver] = static_tests("handoff-ipc", ["it", "driver"]);
     for image in images {
-        again_if_stuck(|| {
-            let mut guest = guest()
-                .kernel(Kernel::Image { image: image.clone(), modules: None })
-                .program(&ipc, "/bin/ipc")
-                .program(&driver, "/bin/driver")
-                .boot()
-                .expect("a guest boots");
-            passes(&mut guest, "/bin/driver", Context::Framework, &[]);
-            passes(&mut guest, "/bin/ipc", Context::Framework, &["calls::"]);
-            guest.shutdown();
-        });
+        let mut guest = guest()
+            .kernel(Kernel::Image { image: image.clone(), modules: None })
+            .program(&ipc, "/bin/ipc")
+            .program(&driver, "/bin/driver")
+            .boot()
+            .expect("a guest boots");
+        passes(&mut guest, "/bin/driver", Context::Framework, &[]);
+        passes(&mut guest, "/bin/ipc", Context::Framework, &["calls::"]);
+        guest.shutdown();
     }
 }
