@@ -185,8 +185,29 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
                 }
             }
         }
+    } else if placement.outcome == Outcome::Conflict
+        && elsewhere.len() > 1
+        && let Some(scope) = wanted.scope()
+    {
+        let (by_distance, places) = nearest_first(elsewhere, near);
+        placement.near.get_or_insert(by_distance[0] + 1);
+        placement
+            .differences
+            .push(format!("the same lines stand at lines {places}, but the change is for `{}`", scope.name));
     }
     placement
+}
+
+/// Places of the same lines, the nearest first, and the numbers of some for a person.
+fn nearest_first(places: &[usize], near: usize) -> (Vec<usize>, String) {
+    let mut by_distance = places.to_vec();
+    by_distance.sort_by_key(|at| at.abs_diff(near));
+    let named: Vec<_> = by_distance.iter().take(NAMED).map(|at| (at + 1).to_string()).collect();
+    let named = match by_distance.len() - named.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    };
+    (by_distance, named)
 }
 
 /// Places a hunk that stands word for word, once, without up to two lines of context at each end.
@@ -368,13 +389,7 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
             Some(placement)
         }
         _ => {
-            let mut by_distance: Vec<usize> = inside.to_vec();
-            by_distance.sort_by_key(|at| at.abs_diff(near));
-            let named: Vec<_> = by_distance.iter().take(NAMED).map(|at| (at + 1).to_string()).collect();
-            let places = match by_distance.len() - named.len() {
-                0 => named.join(", "),
-                more => format!("{} and {more} more", named.join(", ")),
-            };
+            let (by_distance, places) = nearest_first(inside, near);
             let at = by_distance[0];
             let (nearest, second) = (at.abs_diff(near), by_distance[1].abs_diff(near));
             if at == near || nearest <= NEAR && second >= FAR * nearest.max(CLOSE) {

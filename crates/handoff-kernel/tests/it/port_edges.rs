@@ -133,6 +133,17 @@ fn a_hunk_that_lacks_its_edges_goes_where_the_rest_stands_once() {
 }
 
 #[test]
+fn a_change_for_a_function_that_is_gone_says_where_its_lines_stand_in_others() {
+    let of = |name: &str| format!("int {name}(void)\n{{\n\tstart();\n\tmiddle();\n\tend();\n}}\n\n");
+    let body = " \tstart();\n-\tmiddle();\n+\tcentre();\n \tend();\n";
+    let folder = tree(&[("x.c", &(of("g") + &of("h") + &of("i")))]);
+    let report = run(&folder, &patch(&[(10, "int f(void)", body)]), &quiet());
+    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+    let said = report.to_string();
+    assert!(said.contains("the same lines stand at lines 10, 3, 17, but the change is for `f`"), "{said}");
+}
+
+#[test]
 fn of_thousands_of_equal_places_the_one_that_the_patch_names_is_taken() {
     // Each place looks for the heading above it: that must not take a walk through the file.
     let file = "\t{ 0, 0 },\n".repeat(100_000);
