@@ -416,6 +416,9 @@ impl<'a> Reader<'a> {
         self.read_raw(size)?.copy_into(bytes);
         let Some(table) = self.objects.as_deref_mut() else { return Ok(Vec::new()) };
         let mut places = table.places();
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
         places.sort_unstable_by_key(|(at, _)| *at);
         let (mut objects, mut free) = (Vec::with_capacity(places.len()), first);
         for (at, kind) in places.into_iter().filter(|(at, _)| (first..behind).contains(at)) {

@@ -93,15 +93,9 @@ impl AParcel {
 
     /// Puts something else in it, to be read from its beginning. What was in it is let go; that it is sensitive stays.
     fn fill(&mut self, bytes: Vec<u8>, objects: Vec<(usize, ParcelObject)>) {
-        let is_sensitive = self.is_sensitive.clone();
-        *self = AParcel {
-            bytes,
-            objects,
-            position: Cell::default(),
-            room: Cell::default(),
-            meant_for: None,
-            is_sensitive,
-        };
+        self.clear_sensitive();
+        (self.position, self.room, self.meant_for) = (Cell::default(), Cell::default(), None);
+        (self.bytes, self.objects) = (bytes, objects);
     }
 
     /// Forgets everything but its memory.
