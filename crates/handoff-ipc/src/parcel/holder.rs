@@ -268,7 +268,8 @@ mod tests {
         // An object that begins in it and ends behind it.
         let mut bytes: Vec<u8> = [1, 0, 8].iter().flat_map(|one: &i32| one.to_le_bytes()).collect();
         bytes.resize(64, 0);
-        let mut parcel = Parcel::from_parts(bytes, vec![(16, ParcelObject::Binder(object()))]).unwrap();
+        let mut parcel = Parcel::from_bytes(bytes);
+        parcel.parts_mut().1.push((16, ParcelObject::Binder(object())));
         let wrong = parcel.read(|from| ParcelableHolder::read(from, Stability::Local)).unwrap_err();
         assert!(matches!(wrong, Error::BadParcel { .. }), "{wrong}");
     }

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
-use super::object::{FLAT_OBJECT_SIZE, Incoming, Kind, Object, ObjectForm, Sealed, no_object, wrong_kind};
+use super::object::{Incoming, Kind, Object, ObjectForm, Sealed, no_object, wrong_kind};
 use super::{Reader, SharedBytes, Writer};
 use crate::object::Binder;
 use crate::{Error, Result};
@@ -74,27 +74,15 @@ impl Parcel {
         Parcel { bytes, ..Parcel::default() }
     }
 
-    /// From data and the objects in it, each with the place where it stands: a parcel that somebody put together by
-    /// themselves.
-    ///
-    /// # Errors
-    /// If an object does not lie within the data, at a multiple of four and behind the one before.
-    pub fn from_parts(bytes: Vec<u8>, objects: Vec<(usize, ParcelObject)>) -> Result<Self> {
-        let mut free = 0;
-        for (at, _) in &objects {
-            let end = at.checked_add(FLAT_OBJECT_SIZE).filter(|end| *end <= bytes.len());
-            let Some(end) = end.filter(|_| *at >= free && at % 4 == 0) else {
-                let what = "an object does not lie within the data, or overlaps another".into();
-                return Err(Error::BadParcel { at: *at, what });
-            };
-            free = end;
-        }
-        Ok(Parcel { has_form: !objects.is_empty(), bytes, objects, ..Parcel::default() })
+    /// The objects that are in it, each with the place in the data where it stands.
+    pub fn objects(&self) -> &[(usize, ParcelObject)] {
+        &self.objects
     }
 
-    /// The data, and each object with the place where it stands.
-    pub fn into_parts(self) -> (Vec<u8>, Vec<(usize, ParcelObject)>) {
-        (self.bytes, self.objects)
+    /// The data and the objects in it, for those who put a parcel together by themselves. [`Parcel::send`] refuses one
+    /// whose objects do not lie within the data, each at a multiple of four and behind the one before.
+    pub fn parts_mut(&mut self) -> (&mut Vec<u8>, &mut Vec<(usize, ParcelObject)>) {
+        (&mut self.bytes, &mut self.objects)
     }
 
     /// The data, in the layout that travels; objects are not among it.
@@ -110,6 +98,18 @@ impl Parcel {
     /// The data. Objects are let go.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
+    }
+
+    /// Forgets all that is in it, but not its memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        // Mostly there are none, and their drop is a call.
+        if self.has_objects() {
+            self.objects.clear();
+        }
+        self.written.clear();
+        self.opened.clear();
+        (self.form, self.has_form, self.read) = (ObjectForm::default(), false, 0);
     }
 
     /// Takes the objects out, before something else is put in with [`Parcel::refill`]: the last reference to one runs what its
@@ -146,10 +146,8 @@ impl Parcel {
     /// # Errors
     /// As [`Parcel::receive`]; then nothing is in it.
     pub fn refill(&mut self, from: &mut Reader<'_>) -> Result<()> {
-        self.objects.clear();
-        self.written.clear();
-        self.opened.clear();
-        (self.form, self.read) = (from.form(), 0);
+        self.clear();
+        self.form = from.form();
         let filled = from.rest(&mut self.bytes).and_then(|objects| {
             let objects = objects.into_iter().map(|(at, object)| Ok((at, ParcelObject::of(object)?)));
             objects.collect::<Result<Vec<_>>>()
@@ -172,9 +170,10 @@ impl Parcel {
     /// Writes everything that is in it, read or not: the arguments of a call or its reply.
     ///
     /// # Errors
-    /// If it does not fit.
+    /// If it does not fit, or its objects stand where none may.
     pub fn send(&self, to: &mut Writer<'_>) -> Result<()> {
-        if self.has_form && to.form().0 != self.form {
+        self.check_objects()?;
+        if (self.has_form || self.has_objects()) && to.form().0 != self.form {
             // Their sizes differ, and with them those of the parcelables around them, which only their writer knows.
             return Err(Error::Unsupported {
                 engine: if self.form == ObjectForm::Rpc { "other" } else { "rpc" },
@@ -201,6 +200,23 @@ impl Parcel {
             .min(self.bytes.len());
         }
         to.write_raw(&self.bytes[from..])
+    }
+
+    fn check_objects(&self) -> Result<()> {
+        let mut free = 0;
+        for (at, object) in &self.objects {
+            let size = match object {
+                ParcelObject::Binder(_) => self.form.binder_size(),
+                ParcelObject::Fd(_) => self.form.fd_size(),
+            };
+            let end = at.checked_add(size).filter(|end| *end <= self.bytes.len());
+            let Some(end) = end.filter(|_| *at >= free && at % 4 == 0) else {
+                let what = "an object does not lie within the data, or overlaps another".into();
+                return Err(Error::BadParcel { at: *at, what });
+            };
+            free = end;
+        }
+        Ok(())
     }
 
     /// Adds values at the end; nothing if `values` fails.
@@ -405,6 +421,25 @@ mod tests {
         parcel.leave().unwrap();
         assert_eq!(parcel.read(|from| from.read::<i32>()).unwrap(), 3);
         assert!(parcel.leave().is_err());
+    }
+
+    #[test]
+    fn objects_that_stand_where_none_may_are_not_sent() {
+        let object =
+            || ParcelObject::Binder(Binder::new(crate::ParcelService::new("test.INone", |_, _| Ok(None))));
+        for (places, is_good) in [
+            (&[0, 24][..], true),
+            (&[44], false),
+            (&[2], false),
+            (&[0, 20], false),
+            (&[24, 0], false),
+            (&[usize::MAX - 3], false),
+        ] {
+            let mut parcel = Parcel::from_bytes(vec![0; 64]);
+            parcel.parts_mut().1.extend(places.iter().map(|at| (*at, object())));
+            let sent = Parcel::new().write(|to| parcel.send(to));
+            assert_eq!(sent.is_ok(), is_good, "{places:?}: {sent:?}");
+        }
     }
 
     #[test]

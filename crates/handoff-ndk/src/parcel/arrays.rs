@@ -41,7 +41,7 @@ pub unsafe extern "C" fn handoff_AParcel_makeRoom(
     let made = unsafe { readable(parcel) }.and_then(|parcel| {
         let count = usize::try_from(count).map_err(|_| STATUS_UNEXPECTED_NULL)?;
         let mut room = parcel.room.get();
-        let fits = room.take(count, size, parcel.bytes.len());
+        let fits = room.take(count, size, parcel.bytes().len());
         parcel.room.set(room);
         if fits { Ok(()) } else { Err(STATUS_NO_MEMORY) }
     });

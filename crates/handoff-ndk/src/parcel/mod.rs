@@ -44,9 +44,8 @@ thread_local! {
 /// The data of a call or a reply.
 #[derive(Default)]
 pub struct AParcel {
-    bytes: Vec<u8>,
-    // With where they stand, which rises.
-    objects: Vec<(usize, ParcelObject)>,
+    // What engines send, and put there.
+    parcel: Parcel,
     // Readers move it, and have a pointer to const.
     position: Cell<usize>,
     room: Cell<Room>,
@@ -65,7 +64,7 @@ impl AParcel {
 
     /// Empties it, and keeps its memory for a later call of this thread; not that of a sensitive one.
     pub(crate) fn keep(mut self: Box<Self>) {
-        if self.is_sensitive.get() || self.bytes.capacity() > LARGEST_SPARE {
+        if self.is_sensitive.get() || self.bytes_mut().capacity() > LARGEST_SPARE {
             return;
         }
         // Where an object ends with it, code of C runs, which takes and keeps parcels.
@@ -78,41 +77,43 @@ impl AParcel {
         });
     }
 
+    fn bytes(&self) -> &[u8] {
+        self.parcel.as_bytes()
+    }
+
+    fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        self.parcel.parts_mut().0
+    }
+
     /// Has engines send what is in it, or put in its place what they received, which is read from its beginning.
     pub(crate) fn lend<T>(
         &mut self,
         work: impl FnOnce(&mut Parcel) -> handoff_ipc::Result<T>,
     ) -> handoff_ipc::Result<T> {
-        let (bytes, objects) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.objects));
-        let mut parcel = Parcel::from_parts(bytes, objects)?;
-        let outcome = work(&mut parcel);
-        let (bytes, objects) = parcel.into_parts();
-        self.fill(bytes, objects);
+        let outcome = work(&mut self.parcel);
+        self.rewind();
         outcome
     }
 
-    /// Puts something else in it, to be read from its beginning. What was in it is let go; that it is sensitive stays.
-    fn fill(&mut self, bytes: Vec<u8>, objects: Vec<(usize, ParcelObject)>) {
-        self.clear_sensitive();
+    fn rewind(&mut self) {
         (self.position, self.room, self.meant_for) = (Cell::default(), Cell::default(), None);
-        (self.bytes, self.objects) = (bytes, objects);
     }
 
-    /// Forgets everything but its memory.
+    /// Forgets everything but its memory, and that it is sensitive.
     pub(crate) fn empty(&mut self) {
         self.clear_sensitive();
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.clear();
-        self.fill(bytes, Vec::new());
+        self.parcel.clear();
+        self.rewind();
     }
 
     /// Of a sensitive one, fills all memory with zeros: behind a short reply is what was left of the request.
     fn clear_sensitive(&mut self) {
         if self.is_sensitive.get() {
-            self.bytes.clear();
-            self.bytes.resize(self.bytes.capacity(), 0);
+            let bytes = self.bytes_mut();
+            bytes.clear();
+            bytes.resize(bytes.capacity(), 0);
             // Seen by nobody, the zeros might be left out.
-            std::hint::black_box(&self.bytes);
+            std::hint::black_box(bytes);
         }
     }
 
@@ -126,25 +127,28 @@ impl AParcel {
     }
 
     fn remaining(&self) -> usize {
-        self.bytes.len().saturating_sub(self.position.get())
+        self.bytes().len().saturating_sub(self.position.get())
     }
 
     /// Writes bytes at the position, and zeros up to a multiple of four.
     fn put(&mut self, data: &[u8]) -> Outcome<()> {
         let at = self.position.get();
         let end = at.checked_add(data.len()).and_then(|end| end.checked_next_multiple_of(4));
-        let end = end.filter(|end| *end <= LARGEST && at <= self.bytes.len()).ok_or(STATUS_BAD_VALUE)?;
-        if at == self.bytes.len() {
-            self.bytes.reserve(end - at);
-            self.bytes.extend_from_slice(data);
-            self.bytes.resize(end, 0);
-        } else {
+        let end = end.filter(|end| *end <= LARGEST && at <= self.bytes().len()).ok_or(STATUS_BAD_VALUE)?;
+        if at < self.bytes().len() {
             self.forget_objects(at, end);
-            if end > self.bytes.len() {
-                self.bytes.resize(end, 0);
+        }
+        let bytes = self.bytes_mut();
+        if at == bytes.len() {
+            bytes.reserve(end - at);
+            bytes.extend_from_slice(data);
+            bytes.resize(end, 0);
+        } else {
+            if end > bytes.len() {
+                bytes.resize(end, 0);
             }
-            self.bytes[at..at + data.len()].copy_from_slice(data);
-            self.bytes[at + data.len()..end].fill(0);
+            bytes[at..at + data.len()].copy_from_slice(data);
+            bytes[at + data.len()..end].fill(0);
         }
         self.position.set(end);
         Ok(())
@@ -154,18 +158,19 @@ impl AParcel {
     #[inline]
     fn put_array<const N: usize>(&mut self, raw: [u8; N]) -> Outcome<()> {
         let at = self.position.get();
-        if at != self.bytes.len() || at > LARGEST - N || !N.is_multiple_of(4) {
+        if at != self.bytes().len() || at > LARGEST - N || !N.is_multiple_of(4) {
             return self.put(&raw);
         }
-        self.bytes.extend_from_slice(&raw);
+        self.bytes_mut().extend_from_slice(&raw);
         self.position.set(at + N);
         Ok(())
     }
 
     /// What is written over is no object any longer.
     fn forget_objects(&mut self, from: usize, to: usize) {
-        if !self.objects.is_empty() {
-            self.objects.retain(|(at, _)| *at >= to || at + FLAT_OBJECT_SIZE <= from);
+        let (_, objects) = self.parcel.parts_mut();
+        if !objects.is_empty() {
+            objects.retain(|(at, _)| *at >= to || at + FLAT_OBJECT_SIZE <= from);
         }
     }
 
@@ -188,8 +193,8 @@ impl AParcel {
     pub(crate) fn take(&self, size: usize) -> Outcome<&[u8]> {
         let at = self.position.get();
         let end = at.checked_add(size).ok_or(STATUS_BAD_VALUE)?;
-        let found = self.bytes.get(at..end).ok_or(STATUS_NOT_ENOUGH_DATA)?;
-        self.position.set(end.next_multiple_of(4).min(self.bytes.len()));
+        let found = self.bytes().get(at..end).ok_or(STATUS_NOT_ENOUGH_DATA)?;
+        self.position.set(end.next_multiple_of(4).min(self.bytes().len()));
         Ok(found)
     }
 
@@ -238,7 +243,7 @@ impl AParcel {
         read: impl FnOnce(&mut Reader<'_>) -> handoff_ipc::Result<T>,
     ) -> Outcome<T> {
         let at = self.position.get();
-        let bytes = SharedBytes::from_slice(self.bytes.get(at..).ok_or(STATUS_NOT_ENOUGH_DATA)?);
+        let bytes = SharedBytes::from_slice(self.bytes().get(at..).ok_or(STATUS_NOT_ENOUGH_DATA)?);
         let mut reader = Reader::new(bytes);
         let value = read(&mut reader).map_err(|error| status_of(&error))?;
         self.position.set(at + reader.position());
@@ -252,30 +257,31 @@ impl AParcel {
     ) -> Outcome<()> {
         let mut part = Parcel::new();
         part.write(write).map_err(|error| status_of(&error))?;
-        let (bytes, objects) = part.into_parts();
+        let (bytes, objects) = part.parts_mut();
         let first = self.position.get();
         if !first.is_multiple_of(4) {
             return Err(STATUS_BAD_VALUE);
         }
-        self.put(&bytes)?;
-        self.place(first, objects);
+        self.put(bytes)?;
+        self.place(first, std::mem::take(objects));
         Ok(())
     }
 
     /// Enters objects that stand behind `first` in what was just put there: others have gone from it.
     fn place(&mut self, first: usize, objects: Vec<(usize, ParcelObject)>) {
-        let next = self.objects.partition_point(|(at, _)| *at < first);
+        let (_, all) = self.parcel.parts_mut();
+        let next = all.partition_point(|(at, _)| *at < first);
         let objects = objects.into_iter().map(|(at, object)| (first + at, object));
-        drop(self.objects.splice(next..next, objects));
+        drop(all.splice(next..next, objects));
     }
 
     /// The object that stands here, or `None` for a reference to nothing.
     pub(crate) fn take_flat(&self) -> Outcome<Option<&ParcelObject>> {
-        let found = self.objects.binary_search_by_key(&self.position.get(), |(at, _)| *at);
+        let found = self.parcel.objects().binary_search_by_key(&self.position.get(), |(at, _)| *at);
         let flat = self.take(FLAT_OBJECT_SIZE)?;
         // That has neither a handle nor a pointer.
         match found {
-            Ok(index) => Ok(Some(&self.objects[index].1)),
+            Ok(index) => Ok(Some(&self.parcel.objects()[index].1)),
             Err(_) if flat[8..16] == [0; 8] => Ok(None),
             Err(_) => Err(STATUS_BAD_TYPE),
         }
@@ -334,7 +340,7 @@ pub unsafe extern "C" fn AParcel_getDataPosition(parcel: *const AParcel) -> i32 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AParcel_getDataSize(parcel: *const AParcel) -> i32 {
     // SAFETY: as above.
-    unsafe { readable(parcel) }.map_or(0, |parcel| parcel.bytes.len() as i32)
+    unsafe { readable(parcel) }.map_or(0, |parcel| parcel.bytes().len() as i32)
 }
 
 #[unsafe(no_mangle)]
@@ -371,9 +377,9 @@ pub unsafe extern "C" fn AParcel_appendFrom(
         // Copied first: both may be one parcel.
         // SAFETY: the header's promise.
         let source = unsafe { readable(from) }?;
-        let data = source.bytes.get(start..end).ok_or(STATUS_BAD_VALUE)?.to_vec();
+        let data = source.bytes().get(start..end).ok_or(STATUS_BAD_VALUE)?.to_vec();
         let whole = |(at, _): &&(usize, ParcelObject)| *at >= start && at + FLAT_OBJECT_SIZE <= end;
-        let objects = source.objects.iter().filter(whole);
+        let objects = source.parcel.objects().iter().filter(whole);
         let objects: Vec<_> = objects.map(|(at, object)| (at - start, object.clone())).collect();
         // SAFETY: as above; the borrow of the source has ended.
         let to = unsafe { writable(to) }?;
@@ -397,11 +403,11 @@ pub unsafe extern "C" fn AParcel_marshal(
 ) -> binder_status_t {
     // SAFETY: the header's promise.
     let marshal = unsafe { readable(parcel) }.and_then(|parcel| {
-        if !parcel.objects.is_empty() {
+        if parcel.parcel.has_objects() {
             return Err(crate::status::STATUS_INVALID_OPERATION);
         }
         let end = start.checked_add(len).ok_or(STATUS_BAD_VALUE)?;
-        let data = parcel.bytes.get(start..end).ok_or(STATUS_BAD_VALUE)?;
+        let data = parcel.bytes().get(start..end).ok_or(STATUS_BAD_VALUE)?;
         if buffer.is_null() && len > 0 {
             return Err(STATUS_UNEXPECTED_NULL);
         }
@@ -426,7 +432,9 @@ pub unsafe extern "C" fn AParcel_unmarshal(
         let data = if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(buffer, len) } };
         // SAFETY: the header's promise.
         let parcel = unsafe { writable(parcel) }?;
-        parcel.fill(data.to_vec(), Vec::new());
+        let data = data.to_vec();
+        parcel.empty();
+        *parcel.bytes_mut() = data;
         Ok(())
     };
     outcome(unmarshal())
@@ -443,15 +451,15 @@ mod tests {
         let mut parcel = AParcel::take_spare();
         parcel.put(&[1; 100]).unwrap();
         parcel.meant_for = Some(7);
-        let memory = parcel.bytes.as_ptr();
+        let memory = parcel.bytes().as_ptr();
         parcel.keep();
         let again = AParcel::take_spare();
-        assert_eq!((again.bytes.as_ptr(), again.bytes.len(), again.position.get()), (memory, 0, 0));
+        assert_eq!((again.bytes().as_ptr(), again.bytes().len(), again.position.get()), (memory, 0, 0));
         assert!(again.meant_for.is_none());
         let mut large = AParcel::take_spare();
-        large.bytes.reserve(LARGEST_SPARE + 1);
+        large.bytes_mut().reserve(LARGEST_SPARE + 1);
         large.keep();
-        assert!(AParcel::take_spare().bytes.capacity() <= LARGEST_SPARE);
+        assert!(AParcel::take_spare().bytes_mut().capacity() <= LARGEST_SPARE);
     }
 
     #[test]
@@ -461,14 +469,14 @@ mod tests {
         parcel.is_sensitive.set(true);
         parcel.lend(|_| Ok(())).unwrap();
         assert!(parcel.is_sensitive.get(), "the reply is, too");
-        let (memory, size) = (parcel.bytes.as_ptr(), parcel.bytes.capacity());
+        let (memory, size) = (parcel.bytes().as_ptr(), parcel.bytes_mut().capacity());
         parcel.empty();
-        assert_eq!((parcel.bytes.as_ptr(), parcel.bytes.len()), (memory, 0));
+        assert_eq!((parcel.bytes().as_ptr(), parcel.bytes().len()), (memory, 0));
         // SAFETY: all of it was filled, and is still the parcel's.
         assert!(unsafe { std::slice::from_raw_parts(memory, size) }.iter().all(|byte| *byte == 0));
         parcel.put(&[7; 100]).unwrap();
         parcel.keep();
-        assert_eq!(AParcel::take_spare().bytes.capacity(), 0, "nothing was kept");
+        assert_eq!(AParcel::take_spare().bytes_mut().capacity(), 0, "nothing was kept");
     }
 
     #[test]
@@ -480,7 +488,7 @@ mod tests {
             parcel.position.set(at);
             parcel.put_objects(|to| to.write_fd(end.as_fd())).unwrap();
         }
-        let places = |parcel: &AParcel| parcel.objects.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+        let places = |parcel: &AParcel| parcel.parcel.objects().iter().map(|(at, _)| *at).collect::<Vec<_>>();
         assert_eq!(places(&parcel), [0, 32, 64]);
         parcel.position.set(32);
         assert!(matches!(parcel.take_flat(), Ok(Some(ParcelObject::Fd(_)))));
@@ -490,6 +498,6 @@ mod tests {
         assert_eq!(places(&parcel), [0, 64]);
         // What engines are lent comes back as it was.
         parcel.lend(|_| Ok(())).unwrap();
-        assert_eq!((places(&parcel), parcel.bytes.len()), (vec![0, 64], 96));
+        assert_eq!((places(&parcel), parcel.bytes().len()), (vec![0, 64], 96));
     }
 }

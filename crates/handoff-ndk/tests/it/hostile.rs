@@ -54,8 +54,8 @@ impl Chance {
     }
 
     /// What was sent, with some words changed, or cut.
-    fn changed(&self, parcel: Parcel) -> Result<Parcel> {
-        let (mut bytes, objects) = parcel.into_parts();
+    fn changed(&self, mut parcel: Parcel) -> Parcel {
+        let (bytes, objects) = parcel.parts_mut();
         for _ in 0..=self.below(3) {
             let words = bytes.as_chunks_mut::<4>().0;
             let at = self.below(words.len().max(1));
@@ -67,7 +67,8 @@ impl Chance {
             bytes.truncate(self.below(bytes.len().max(1)) & !3);
         }
         let size = bytes.len();
-        Parcel::from_parts(bytes, objects.into_iter().filter(|(at, _)| at + 24 <= size).collect())
+        objects.retain(|(at, _)| at + 24 <= size);
+        parcel
     }
 }
 
@@ -91,7 +92,7 @@ fn liar() -> Binder {
     let chance = Chance(Cell::new(9));
     let chance = std::sync::Mutex::new(chance);
     Binder::new(ParcelService::new("sample.everything.IEverything", move |_, request: Parcel| {
-        chance.lock().unwrap().changed(request).map(Some)
+        Ok(Some(chance.lock().unwrap().changed(request)))
     }))
 }
 
