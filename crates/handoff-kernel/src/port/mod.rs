@@ -25,6 +25,7 @@ pub mod commit;
 mod conflict;
 mod contents;
 mod ends;
+mod exact;
 mod file;
 mod find;
 pub(crate) mod git;

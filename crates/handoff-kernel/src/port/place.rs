@@ -6,6 +6,7 @@
 
 use super::align::{Alignment, Label, align, compatible};
 use super::anchor::Anchors;
+use super::exact::{nearest_first, occurrences, stands_at};
 use super::outcome::{Edit, Enclosing, How, Outcome, Placement, Region};
 use super::present::{Beside, already_there, either, kept_lines, stands_beside};
 use super::scope::{Language, ScopeKind};
@@ -23,12 +24,8 @@ const FAR: usize = 6;
 /// ... where less than so many lines count as that many: twins close to each other are told apart by nothing.
 const CLOSE: usize = 8;
 
-/// So many twins are named: a file may have thousands.
-const NAMED: usize = 8;
 /// So many twins are told apart by the hunks around them.
 const TWINS: usize = 1000;
-/// So many lines are looked at where a hunk stands word for word at many places.
-const LOOKED_AT: usize = 2_000_000;
 
 /// A hunk with fewer lines of context is certain of its own place only: `git diff -U1` writes two.
 const LITTLE: usize = 3;
@@ -198,18 +195,6 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
     placement
 }
 
-/// Places of the same lines, the nearest first, and the numbers of some for a person.
-fn nearest_first(places: &[usize], near: usize) -> (Vec<usize>, String) {
-    let mut by_distance = places.to_vec();
-    by_distance.sort_by_key(|at| at.abs_diff(near));
-    let named: Vec<_> = by_distance.iter().take(NAMED).map(|at| (at + 1).to_string()).collect();
-    let named = match by_distance.len() - named.len() {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
-    };
-    (by_distance, named)
-}
-
 /// Places a hunk that stands word for word, once, without up to two lines of context at each end.
 ///
 /// Where a file is no C, what encloses a line is guessed from its indentation, and a here-document or a comment in the
@@ -257,49 +242,6 @@ fn gone_from_its_definition(wanted: &Wanted, source: &Source) -> bool {
         }
     }
     all > 0.0 && there < 0.5 * all
-}
-
-/// Where the expected lines stand word for word.
-///
-/// Lines that repeat, such as those of a file of zeros, stand at thousands of places: of a long hunk only the nearest
-/// to `near` are looked at.
-fn occurrences(wanted: &Wanted, source: &Source, near: usize) -> Vec<usize> {
-    let expected: Vec<&str> = wanted.expected.iter().map(|line| line.text.as_str()).collect();
-    let mut all = stands_at(&expected, &source.text);
-    let most = (LOOKED_AT / expected.len().max(1)).max(2);
-    if all.len() > most {
-        all.sort_by_key(|at| at.abs_diff(near));
-        all.truncate(most);
-        all.sort_unstable();
-    }
-    all
-}
-
-/// Where `lines` stand in `text`, one below the other: Knuth, Morris and Pratt (1977), by lines.
-pub(super) fn stands_at(lines: &[&str], text: &[String]) -> Vec<usize> {
-    if lines.is_empty() || lines.len() > text.len() {
-        return Vec::new();
-    }
-    // How many of the first lines the lines up to this one end with.
-    let mut border = vec![0; lines.len()];
-    for index in 1..lines.len() {
-        let mut length = border[index - 1];
-        while length > 0 && lines[index] != lines[length] {
-            length = border[length - 1];
-        }
-        border[index] = length + usize::from(lines[index] == lines[length]);
-    }
-    let (mut found, mut length) = (Vec::new(), 0);
-    for (row, line) in text.iter().enumerate() {
-        while length > 0 && (length == lines.len() || line != lines[length]) {
-            length = border[length - 1];
-        }
-        length += usize::from(line == lines[length]);
-        if length == lines.len() {
-            found.push(row + 1 - length);
-        }
-    }
-    found
 }
 
 fn strictly_compatible(wanted: &Wanted, source: &Source, at: usize) -> bool {

@@ -1,9 +1,10 @@
 //! Whether a change is there already: all of it, or lines beside where they would be added.
 
 use super::align::compatible;
+use super::exact::stands_at;
 use super::heading;
 use super::outcome::{Edit, Outcome, Placement};
-use super::place::{stands_at, whole};
+use super::place::whole;
 use super::source::Source;
 use super::wanted::Wanted;
 use super::words::Line;
