@@ -85,10 +85,10 @@ fn kill_everywhere(options: &KillOptions) -> Result<bool> {
     release_claims(&folder)?;
     let program = build()?;
     // While a walk's threads wait for a CPU, they wait for each other's locks, where no later victim comes.
-    let first = is_root() && find("nice").is_some();
+    let goes_first = is_root() && find("nice").is_some();
     let test = |name: &str| {
-        let mut test = Command::new(if first { Path::new("nice") } else { &program });
-        if first {
+        let mut test = if goes_first { Command::new("nice") } else { Command::new(&program) };
+        if goes_first {
             test.args(["-n", "-15"]).arg(&program);
         }
         test.args(["--ignored", "--exact", name, "--nocapture"]).env("HANDOFF_KILL_RECORDS", &folder);

@@ -109,6 +109,17 @@ impl ObjectForm {
             ObjectForm::Rpc => LEAST_OBJECT_SIZE,
         }
     }
+
+    /// Where an object at byte `at` ends: it begins at a multiple of four, not before byte `free`, and lies within `len`
+    /// bytes. `None` for one that does not.
+    pub(crate) fn end_of(self, kind: Kind, at: usize, free: usize, len: usize) -> Option<usize> {
+        let size = match kind {
+            Kind::Binder => self.binder_size(),
+            Kind::Fd => self.fd_size(),
+        };
+        let end = at.checked_add(size).filter(|end| *end <= len)?;
+        (at >= free && at.is_multiple_of(4)).then_some(end)
+    }
 }
 
 /// Bytes that any object takes at the least: a null reference with its stability, and a descriptor, in the form of RPC.

@@ -51,6 +51,13 @@ pub enum ParcelObject {
 }
 
 impl ParcelObject {
+    fn kind(&self) -> Kind {
+        match self {
+            ParcelObject::Binder(_) => Kind::Binder,
+            ParcelObject::Fd(_) => Kind::Fd,
+        }
+    }
+
     fn of(object: Object) -> Result<Self> {
         match object {
             Object::Binder(binder) => Ok(ParcelObject::Binder(binder)),
@@ -80,8 +87,13 @@ impl Parcel {
     }
 
     /// The data and the objects in it, for those who put a parcel together by themselves. [`Parcel::send`] refuses one
-    /// whose objects do not lie within the data, each at a multiple of four and behind the one before.
+    /// whose objects do not lie within the data, each at a multiple of four and behind the one before. The next read begins
+    /// at the beginning, and parcelables that were begun or entered are not any longer.
     pub fn parts_mut(&mut self) -> (&mut Vec<u8>, &mut Vec<(usize, ParcelObject)>) {
+        // They are places in the data, which may be shorter afterwards.
+        self.read = 0;
+        self.written.clear();
+        self.opened.clear();
         (&mut self.bytes, &mut self.objects)
     }
 
@@ -100,16 +112,15 @@ impl Parcel {
         self.bytes
     }
 
-    /// Forgets all that is in it, but not its memory.
+    /// Forgets all that is in it, but not the memory of its data.
     pub fn clear(&mut self) {
-        self.bytes.clear();
-        // Mostly there are none, and their drop is a call.
-        if self.has_objects() {
-            self.objects.clear();
+        let (bytes, objects) = self.parts_mut();
+        bytes.clear();
+        // Mostly there was never one.
+        if objects.capacity() > 0 {
+            *objects = Vec::new();
         }
-        self.written.clear();
-        self.opened.clear();
-        (self.form, self.has_form, self.read) = (ObjectForm::default(), false, 0);
+        (self.form, self.has_form) = (ObjectForm::default(), false);
     }
 
     /// Takes the objects out, before something else is put in with [`Parcel::refill`]: the last reference to one runs what its
@@ -155,13 +166,12 @@ impl Parcel {
         match filled {
             Ok(objects) => {
                 self.has_form = !objects.is_empty();
-                self.objects.extend(objects);
+                self.objects = objects;
                 Ok(())
             }
             Err(error) => {
                 // Its memory stays: whoever has secrets in it clears it.
-                self.bytes.clear();
-                (self.form, self.has_form) = (ObjectForm::default(), false);
+                self.clear();
                 Err(error)
             }
         }
@@ -205,12 +215,7 @@ impl Parcel {
     fn check_objects(&self) -> Result<()> {
         let mut free = 0;
         for (at, object) in &self.objects {
-            let size = match object {
-                ParcelObject::Binder(_) => self.form.binder_size(),
-                ParcelObject::Fd(_) => self.form.fd_size(),
-            };
-            let end = at.checked_add(size).filter(|end| *end <= self.bytes.len());
-            let Some(end) = end.filter(|_| *at >= free && at % 4 == 0) else {
+            let Some(end) = self.form.end_of(object.kind(), *at, free, self.bytes.len()) else {
                 let what = "an object does not lie within the data, or overlaps another".into();
                 return Err(Error::BadParcel { at: *at, what });
             };
@@ -373,12 +378,8 @@ impl Incoming for KeptObjects<'_> {
     }
 
     fn places(&self) -> Vec<(usize, Kind)> {
-        let kind = |held: &ParcelObject| match held {
-            ParcelObject::Binder(_) => Kind::Binder,
-            ParcelObject::Fd(_) => Kind::Fd,
-        };
         let ahead = self.objects.iter().filter(|(at, _)| *at >= self.first);
-        ahead.map(|(at, held)| (at - self.first, kind(held))).collect()
+        ahead.map(|(at, held)| (at - self.first, held.kind())).collect()
     }
 }
 
@@ -421,6 +422,20 @@ mod tests {
         parcel.leave().unwrap();
         assert_eq!(parcel.read(|from| from.read::<i32>()).unwrap(), 3);
         assert!(parcel.leave().is_err());
+    }
+
+    #[test]
+    fn who_cuts_a_parcel_while_it_is_read_and_written_begins_anew() {
+        let mut parcel = Parcel::from_bytes([12i32, 7, 8, 9].map(i32::to_le_bytes).concat());
+        parcel.enter_sized().unwrap();
+        assert_eq!(parcel.read(|from| from.read::<i32>()).unwrap(), 7);
+        parcel.begin_sized();
+        parcel.parts_mut().0.truncate(4);
+        assert_eq!(parcel.remaining(), 4);
+        assert!(parcel.end_sized().is_err(), "its size would stand behind the end");
+        assert_eq!(parcel.read(|from| from.read::<i32>()).unwrap(), 12);
+        assert!(parcel.leave().is_err());
+        assert!(parcel.read(|from| from.read::<i32>()).is_err());
     }
 
     #[test]

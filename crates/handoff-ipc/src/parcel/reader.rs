@@ -422,9 +422,7 @@ impl<'a> Reader<'a> {
         places.sort_unstable_by_key(|(at, _)| *at);
         let (mut objects, mut free) = (Vec::with_capacity(places.len()), first);
         for (at, kind) in places.into_iter().filter(|(at, _)| (first..behind).contains(at)) {
-            let len = if kind == Kind::Fd { self.form.fd_size() } else { self.form.binder_size() };
-            let end = at.checked_add(len).filter(|end| *end <= first + size);
-            let Some(end) = end.filter(|_| at >= free && at % 4 == 0) else {
+            let Some(end) = self.form.end_of(kind, at, free, first + size) else {
                 return Err(Error::BadParcel { at, what: "an object that overlaps something else".into() });
             };
             free = end;

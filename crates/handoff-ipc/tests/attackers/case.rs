@@ -38,8 +38,7 @@ pub struct Bounds {
 pub const IDLE: Bounds = Bounds { cpu: 0.25, threads: 24, fds: 64, maps: 160, rss: 32, rate: u64::MAX };
 /// Of one that goes on: its victim works for it as it would for an honest client.
 pub const BUSY: Bounds = Bounds { cpu: 1.5, ..IDLE };
-/// Of one that keeps two threads of its victim at work: it asks again as soon as either has answered, and two CPUs have time
-/// for little else.
+/// Of one that keeps two threads of its victim busy, and with them two CPUs: it asks again as soon as either has answered.
 pub const TWICE: Bounds = Bounds { cpu: 1.9, ..BUSY };
 
 /// Of one that takes its share of descriptors: three eighths of the 896 that the victim may give to peers, three eighths of

@@ -185,6 +185,7 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
     } else if placement.outcome == Outcome::Conflict
         && elsewhere.len() > 1
         && let Some(scope) = wanted.scope()
+        && !matches!(scope.kind, ScopeKind::Entry)
     {
         let (by_distance, places) = nearest_first(elsewhere, near);
         placement.near.get_or_insert(by_distance[0] + 1);

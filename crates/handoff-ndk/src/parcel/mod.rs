@@ -95,6 +95,7 @@ impl AParcel {
         outcome
     }
 
+    /// Has values read and written from the beginning, for no object yet.
     fn rewind(&mut self) {
         (self.position, self.room, self.meant_for) = (Cell::default(), Cell::default(), None);
     }
@@ -135,15 +136,14 @@ impl AParcel {
         let at = self.position.get();
         let end = at.checked_add(data.len()).and_then(|end| end.checked_next_multiple_of(4));
         let end = end.filter(|end| *end <= LARGEST && at <= self.bytes().len()).ok_or(STATUS_BAD_VALUE)?;
-        if at < self.bytes().len() {
-            self.forget_objects(at, end);
-        }
-        let bytes = self.bytes_mut();
-        if at == bytes.len() {
+        if at == self.bytes().len() {
+            let bytes = self.bytes_mut();
             bytes.reserve(end - at);
             bytes.extend_from_slice(data);
             bytes.resize(end, 0);
         } else {
+            self.forget_objects(at, end);
+            let bytes = self.bytes_mut();
             if end > bytes.len() {
                 bytes.resize(end, 0);
             }
@@ -460,6 +460,15 @@ mod tests {
         large.bytes_mut().reserve(LARGEST_SPARE + 1);
         large.keep();
         assert!(AParcel::take_spare().bytes_mut().capacity() <= LARGEST_SPARE);
+    }
+
+    #[test]
+    fn a_parcel_that_is_kept_has_no_list_of_objects() {
+        let mut parcel = AParcel::take_spare();
+        let (end, _other) = std::io::pipe().unwrap();
+        parcel.put_objects(|to| to.write_fd(end.as_fd())).unwrap();
+        parcel.keep();
+        assert_eq!(AParcel::take_spare().parcel.parts_mut().1.capacity(), 0);
     }
 
     #[test]
