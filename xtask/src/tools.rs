@@ -75,27 +75,30 @@ fn packages(cargo: &mut std::process::Command) -> Result<Vec<Package>> {
         .collect())
 }
 
+/// The path of a program that was installed below the target folder, or that the machine has.
+pub(crate) fn found(program: &str) -> Option<PathBuf> {
+    let own = target_dir().join("tools/bin").join(program);
+    if own.is_file() { Some(own) } else { find(program) }
+}
+
 /// The path of a program that crates.io has, installed below the target folder if it is not found.
 ///
 /// Nothing is installed outside the target folder. `options` are for `cargo install`.
 pub(crate) fn installed(program: &str, package: &str, options: &[&str]) -> Result<PathBuf> {
-    let tools = target_dir().join("tools");
-    let own = tools.join("bin").join(program);
-    if own.is_file() {
-        return Ok(own);
-    }
-    if let Some(found) = find(program) {
+    if let Some(found) = found(program) {
         return Ok(found);
     }
+    let tools = target_dir().join("tools");
     println!("`{program}` is not here: installing it into {}", tools.display());
     let mut install = cargo();
     install.args(["install", "--locked", "--root"]).arg(&tools).args(options).arg(package);
     run(install.env("CARGO_TARGET_DIR", target_dir().join("tools-build")))
         .with_context(|| format!("cannot install {package}; `cargo install {package}` may say why"))?;
-    Ok(own)
+    Ok(tools.join("bin").join(program))
 }
 
-/// A Python environment with these packages of its index, below the target folder; gives the folder of its programs.
+/// A Python environment with these packages of its index, as `pip install` takes them, below the target folder; gives the
+/// folder of its programs.
 ///
 /// It is made once, and anew when the list changes. Runs that come meanwhile wait.
 pub(crate) fn python_environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
@@ -111,7 +114,7 @@ pub(crate) fn python_environment(name: &str, packages: &[&str]) -> Result<PathBu
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
-    println!("{} of Python's package index: installing them into {}", packages.join(", "), folder.display());
+    println!("installing `{name}` from Python's package index into {}", folder.display());
     run(Command::new("python3").args(["-m", "venv"]).arg(&folder))
         .context("needs Python with virtual environments (Debian's `python3-venv`)")?;
     run(Command::new(programs.join("pip")).args(["install", "--quiet"]).args(packages))
