@@ -15,7 +15,7 @@ use handoff_benches::tables::{Table, Written, fastest, grouped, interval, time};
 use handoff_benches::{LOOK, Pair, ROUNDS, WARM_UP, exit, in_turns, keep, rows_file, subject, timed};
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Runtime, Service, Transaction};
-use handoff_lab::interleave::{Outcome, Subject, SubjectError};
+use handoff_lab::interleave::{InterleaveOutcome, Subject, SubjectError};
 use handoff_lab::stats::describe::{median, sorted};
 use handoff_peers::{Clients, Kind};
 use handoff_workloads::Placement;
@@ -62,7 +62,7 @@ fn run() -> Result<()> {
     subjects.extend(ours()?);
     let outcome = in_turns(if file.is_some() { ROUNDS / 3 } else { LOOK }, subjects)?;
 
-    let compared = Asked::all().filter(|what| !matches!(what, Asked::WithHogs));
+    let compared = Load::all().filter(|what| !matches!(what, Load::WithHogs));
     let rows = compared.filter_map(|what| fastest(&outcome, &named(Kind::OURS, what), 1.0, None)).collect();
     for crowd in &crowds {
         let share = median(&crowd.shares());
@@ -82,15 +82,15 @@ fn run() -> Result<()> {
             &outcome,
             Shown::PerSecond,
             &[
-                Asked::OfOne(COUNTS[0]),
-                Asked::OfOne(COUNTS[1]),
-                Asked::OfOne(COUNTS[2]),
-                Asked::OfOne(COUNTS[3]),
-                Asked::OfSeveral,
+                Load::OfOne(COUNTS[0]),
+                Load::OfOne(COUNTS[1]),
+                Load::OfOne(COUNTS[2]),
+                Load::OfOne(COUNTS[3]),
+                Load::OfSeveral,
             ],
         ),
         fairness(&crowds, &outcome),
-        table("peers-newcomers", "first reply", &crowds, &outcome, Shown::Time, &[Asked::Newcomer]),
+        table("peers-newcomers", "first reply", &crowds, &outcome, Shown::Time, &[Load::Newcomer]),
         Table {
             page: PAGE,
             mark: "own-rates",
@@ -103,7 +103,7 @@ fn run() -> Result<()> {
 
 /// What a crowd is asked for in one turn.
 #[derive(Debug, Clone, Copy)]
-enum Asked {
+enum Load {
     /// So many clients of one server.
     OfOne(usize),
     /// Clients of several servers.
@@ -114,34 +114,34 @@ enum Asked {
     Newcomer,
 }
 
-impl Asked {
-    fn all() -> impl Iterator<Item = Asked> {
-        COUNTS.into_iter().map(Asked::OfOne).chain([Asked::OfSeveral, Asked::WithHogs, Asked::Newcomer])
+impl Load {
+    fn all() -> impl Iterator<Item = Load> {
+        COUNTS.into_iter().map(Load::OfOne).chain([Load::OfSeveral, Load::WithHogs, Load::Newcomer])
     }
 
     /// Whether a server of this way takes as many clients, and the newcomer.
     fn is_for(self, kind: Kind) -> bool {
         let clients = match self {
-            Asked::OfOne(clients) => clients,
-            Asked::OfSeveral => OF_EACH,
-            Asked::WithHogs => RIVALS,
-            Asked::Newcomer => 1,
+            Load::OfOne(clients) => clients,
+            Load::OfSeveral => OF_EACH,
+            Load::WithHogs => RIVALS,
+            Load::Newcomer => 1,
         };
         clients < kind.most_clients()
     }
 
     fn spoken(self) -> String {
         match self {
-            Asked::OfOne(1) => "1 client".to_owned(),
-            Asked::OfOne(clients) => format!("{clients} clients"),
-            Asked::OfSeveral => format!("{} clients of {SERVERS} servers", SERVERS * OF_EACH),
-            Asked::WithHogs => format!("{RIVALS} clients beside {HOGS} hogs"),
-            Asked::Newcomer => "a process, started".to_owned(),
+            Load::OfOne(1) => "1 client".to_owned(),
+            Load::OfOne(clients) => format!("{clients} clients"),
+            Load::OfSeveral => format!("{} clients of {SERVERS} servers", SERVERS * OF_EACH),
+            Load::WithHogs => format!("{RIVALS} clients beside {HOGS} hogs"),
+            Load::Newcomer => "a process, started".to_owned(),
         }
     }
 }
 
-fn named(kind: Kind, what: Asked) -> String {
+fn named(kind: Kind, what: Load) -> String {
     format!("{kind}, {}, 8 B", what.spoken())
 }
 
@@ -156,7 +156,7 @@ struct Crowd {
 impl Crowd {
     /// `None`, and why is said, where this build or machine has no such way.
     fn start(kind: Kind) -> Option<Self> {
-        let most = COUNTS.into_iter().filter(|count| Asked::OfOne(*count).is_for(kind)).max().unwrap_or(1);
+        let most = COUNTS.into_iter().filter(|count| Load::OfOne(*count).is_for(kind)).max().unwrap_or(1);
         let counts = [most, OF_EACH, OF_EACH, OF_EACH];
         let servers = counts.into_iter().map(|clients| Clients::start(kind, Placement::Unpinned, clients));
         match servers.collect::<Result<Vec<_>, _>>() {
@@ -171,25 +171,25 @@ impl Crowd {
     }
 
     /// What there are clients enough for.
-    fn asked(&self) -> impl Iterator<Item = Asked> + use<'_> {
-        Asked::all().filter(|what| what.is_for(self.kind))
+    fn asked(&self) -> impl Iterator<Item = Load> + use<'_> {
+        Load::all().filter(|what| what.is_for(self.kind))
     }
 
     /// A value is nanoseconds a call.
-    fn subject(&self, what: Asked) -> Subject<'static> {
+    fn subject(&self, what: Load) -> Subject<'static> {
         let (servers, shares) = (Rc::clone(&self.servers), Rc::clone(&self.shares));
         let turn = move || -> Result<f64, SubjectError> {
             let mut servers = servers.borrow_mut();
             let rate = match what {
-                Asked::OfOne(clients) => Clients::rates(&mut servers[..1], clients, PAYLOAD, TURN)?,
-                Asked::OfSeveral => Clients::rates(&mut servers, OF_EACH, PAYLOAD, TURN)?,
-                Asked::WithHogs => {
+                Load::OfOne(clients) => Clients::rates(&mut servers[..1], clients, PAYLOAD, TURN)?,
+                Load::OfSeveral => Clients::rates(&mut servers, OF_EACH, PAYLOAD, TURN)?,
+                Load::WithHogs => {
                     let each = beside_hogs(|| Clients::rates(&mut servers[..1], RIVALS, PAYLOAD, LONG_TURN))?;
                     let slowest = sorted(&each)[0];
                     shares.borrow_mut().push(slowest / median(&each).max(1.0));
                     each
                 }
-                Asked::Newcomer => return Ok(servers[0].newcomer(PAYLOAD)?.as_nanos() as f64),
+                Load::Newcomer => return Ok(servers[0].newcomer(PAYLOAD)?.as_nanos() as f64),
             };
             Ok(1e9 / rate.iter().sum::<f64>().max(1e-3))
         };
@@ -298,7 +298,7 @@ enum Shown {
     Time,
 }
 
-fn cell(outcome: &Outcome, subject: &str, shown: Shown) -> String {
+fn cell(outcome: &InterleaveOutcome, subject: &str, shown: Shown) -> String {
     let Some(series) = outcome.series(subject) else { return "-".to_owned() };
     match shown {
         Shown::PerSecond => {
@@ -314,9 +314,9 @@ fn table(
     mark: &'static str,
     what: &str,
     crowds: &[Crowd],
-    outcome: &Outcome,
+    outcome: &InterleaveOutcome,
     shown: Shown,
-    asked: &[Asked],
+    asked: &[Load],
 ) -> Table {
     let row = |crowd: &Crowd| {
         let cells = asked.iter().map(|what| cell(outcome, &named(crowd.kind, *what), shown));
@@ -330,11 +330,11 @@ fn table(
     }
 }
 
-fn fairness(crowds: &[Crowd], outcome: &Outcome) -> Table {
+fn fairness(crowds: &[Crowd], outcome: &InterleaveOutcome) -> Table {
     let row = |crowd: &Crowd| {
         vec![
             format!("{} {}", crowd.kind, crowd.kind.version()),
-            cell(outcome, &named(crowd.kind, Asked::WithHogs), Shown::PerSecond),
+            cell(outcome, &named(crowd.kind, Load::WithHogs), Shown::PerSecond),
             interval(&crowd.shares(), |share| format!("{share:.2}")),
         ]
     };

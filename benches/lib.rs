@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Runtime, Service};
-use handoff_lab::interleave::{Interleave, Outcome, Subject, SubjectError};
+use handoff_lab::interleave::{Interleave, InterleaveOutcome, Subject, SubjectError};
 use handoff_lab::stats::describe::median;
 
 /// How long one batch of one subject takes, about.
@@ -60,7 +60,7 @@ fn measure(file: Option<PathBuf>, series: Vec<Series>) -> Result<()> {
 ///
 /// # Errors
 /// If a subject fails.
-pub fn in_turns(rounds: usize, subjects: Vec<Subject<'static>>) -> Result<Outcome> {
+pub fn in_turns(rounds: usize, subjects: Vec<Subject<'static>>) -> Result<InterleaveOutcome> {
     let interleave = Interleave { rounds, warm_up: WARM_UP, ..Interleave::default() };
     let outcome = interleave.run(subjects, &mut |progress| {
         if progress.done % 20 == 0 {

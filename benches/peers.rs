@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 use handoff_benches::tables::{Table, Written, fastest, grouped, interval, middle, size, time};
 use handoff_benches::{LOOK, ROUNDS, exit, in_turns, keep, rows_file};
-use handoff_lab::interleave::{Outcome, Row, Subject, SubjectError};
+use handoff_lab::interleave::{InterleaveOutcome, Row, Subject, SubjectError};
 use handoff_peers::{Kind, QueueKind, Ring};
 use handoff_workloads::Placement;
 use handoff_workloads::transports::MAX_SAMPLES;
@@ -113,7 +113,7 @@ impl Place {
         (self.placement == Placement::Unpinned).then_some(1.0 / 3.0)
     }
 
-    fn table(&self, outcome: &Outcome) -> Table {
+    fn table(&self, outcome: &InterleaveOutcome) -> Table {
         let columns = std::iter::once(self.name.to_owned()).chain(self.payloads.map(size));
         let row = |kind: Kind| {
             let cells = self.payloads.map(|payload| {
@@ -169,7 +169,7 @@ fn queue_name(kind: QueueKind) -> String {
 fn rates(
     mark: &'static str,
     unit: &str,
-    outcome: &Outcome,
+    outcome: &InterleaveOutcome,
     subjects: impl Iterator<Item = (String, String)>,
 ) -> Table {
     let row = |(name, subject): (String, String)| {

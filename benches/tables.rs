@@ -1,6 +1,6 @@
 //! Rows and tables of a bench in the book: medians with their intervals, sizes and times with their units.
 
-use handoff_lab::interleave::{Outcome, Row};
+use handoff_lab::interleave::{InterleaveOutcome, Row};
 use handoff_lab::stats::describe::{median, sorted};
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub struct Table {
 }
 
 /// The comparison of `ours` with the fastest of those that it was compared with.
-pub fn fastest(outcome: &Outcome, ours: &str, goal: f64, moonshot: Option<f64>) -> Option<Row> {
+pub fn fastest(outcome: &InterleaveOutcome, ours: &str, goal: f64, moonshot: Option<f64>) -> Option<Row> {
     let rows = outcome.rows(0.95).into_iter().filter(|row| row.subject == ours);
     let row = rows.min_by(|a, b| a.floor_median_ns.total_cmp(&b.floor_median_ns))?;
     Some(Row { name: format!("{ours}: beside the fastest peer"), goal: Some(goal), moonshot, ..row })

@@ -21,7 +21,7 @@ pub(crate) struct Options {
 }
 
 /// What became of one check.
-struct Outcome {
+struct CheckOutcome {
     name: &'static str,
     passed: bool,
     took: Duration,
@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             false
         });
         let said = if passed { String::new() } else { last.text() };
-        outcomes.push(Outcome { name, passed, took: started.elapsed(), said });
+        outcomes.push(CheckOutcome { name, passed, took: started.elapsed(), said });
     };
 
     check("format", &mut |last| kept(cargo().args(["fmt", "--all", "--check"]), last));
@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         println!("\nThe slowest tests:\n{}", tally.slowest(20));
     }
     println!();
-    for Outcome { name, passed, took, .. } in &outcomes {
+    for CheckOutcome { name, passed, took, .. } in &outcomes {
         let verdict = if *passed { "passed" } else { "FAILED" };
         println!("{name:<14} {verdict} in {:>5.1} s", took.as_secs_f64());
     }
@@ -121,7 +121,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if lock_file_changed() {
         println!("note: Cargo.lock lags behind the manifests and was brought up to date here: commit it");
     }
-    for Outcome { name, said, .. } in outcomes.iter().filter(|outcome| !outcome.said.is_empty()) {
+    for CheckOutcome { name, said, .. } in outcomes.iter().filter(|outcome| !outcome.said.is_empty()) {
         println!("\n{name} failed; the end of what it said:\n{said}");
     }
     if let Some(tally) = tally {

@@ -11,7 +11,7 @@ use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Error, ExceptionCode, InterfaceId, ParcelService, Runtime, Status};
 
 use crate::parcel::{handoff_parcel, parcel};
-use crate::{HANDOFF_FAILED, Outcome, answer, text};
+use crate::{BoxResult, HANDOFF_FAILED, answer, text};
 
 /// What kind of failure the last one of a thread was: [`handoff_last_kind`].
 pub const HANDOFF_KIND_OTHER: c_int = 0;
@@ -131,7 +131,7 @@ pub struct handoff_death {
 }
 
 /// Runs a body that makes something for C; null on failure.
-pub(crate) fn make<T>(body: impl FnOnce() -> Outcome<T>) -> *mut T {
+pub(crate) fn make<T>(body: impl FnOnce() -> BoxResult<T>) -> *mut T {
     let mut made = std::ptr::null_mut();
     answer(|| {
         made = Box::into_raw(Box::new(body()?));
@@ -158,7 +158,7 @@ unsafe fn free<T>(it: *mut T) {
 
 /// # Safety
 /// `it` is null or a value of this library that is alive.
-pub(crate) unsafe fn borrow<'a, T>(it: *const T, what: &str) -> Outcome<&'a T> {
+pub(crate) unsafe fn borrow<'a, T>(it: *const T, what: &str) -> BoxResult<&'a T> {
     // SAFETY: the caller's promise.
     unsafe { it.as_ref() }.ok_or_else(|| format!("{what} is missing").into())
 }
@@ -456,7 +456,7 @@ pub unsafe extern "C" fn handoff_refuse(exception: c_int, specific: c_int, messa
 }
 
 /// The object that C serves with a function.
-fn served(descriptor: &str, serve: handoff_handler, context: *mut c_void) -> Outcome<Binder> {
+fn served(descriptor: &str, serve: handoff_handler, context: *mut c_void) -> BoxResult<Binder> {
     let serve = serve.ok_or("the function is missing")?;
     let context = Context(context);
     let service = ParcelService::new(descriptor, move |call, request| {

@@ -23,10 +23,10 @@ thread_local! {
 /// What every function gives when it fails; [`handoff_last_error`] says why.
 pub const HANDOFF_FAILED: c_int = -1;
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+type BoxResult<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Runs the body; a failure or a panic becomes words and [`HANDOFF_FAILED`].
-fn answer(body: impl FnOnce() -> Outcome<c_int>) -> c_int {
+fn answer(body: impl FnOnce() -> BoxResult<c_int>) -> c_int {
     let outcome = catch_unwind(AssertUnwindSafe(body));
     let reason = match outcome {
         Ok(Ok(value)) => return value,
@@ -64,7 +64,7 @@ pub extern "C" fn handoff_last_error() -> *const c_char {
 /// # Safety
 ///
 /// `text` is null or points to a string that ends with a zero byte.
-unsafe fn text<'a>(text: *const c_char) -> Outcome<&'a str> {
+unsafe fn text<'a>(text: *const c_char) -> BoxResult<&'a str> {
     if text.is_null() {
         return Err("a string is missing".into());
     }
@@ -73,7 +73,7 @@ unsafe fn text<'a>(text: *const c_char) -> Outcome<&'a str> {
 }
 
 /// 0 is the calling thread.
-fn tid(id: i32) -> Outcome<Tid> {
+fn tid(id: i32) -> BoxResult<Tid> {
     if id == 0 {
         return Ok(Tid::current());
     }
@@ -85,7 +85,7 @@ fn tid(id: i32) -> Outcome<Tid> {
 /// # Safety
 ///
 /// As [`text`].
-unsafe fn resolve(name: *const c_char) -> Outcome<CpuSet> {
+unsafe fn resolve(name: *const c_char) -> BoxResult<CpuSet> {
     // SAFETY: the caller's promise.
     let selector: Selector = unsafe { text(name) }?.parse()?;
     Ok(selector.resolve(&Topology::read()?)?)
@@ -96,7 +96,7 @@ unsafe fn resolve(name: *const c_char) -> Outcome<CpuSet> {
 /// # Safety
 ///
 /// `cpus` has room for `capacity` numbers, or is null with a capacity of 0.
-unsafe fn give(set: &CpuSet, cpus: *mut u16, capacity: usize) -> Outcome<c_int> {
+unsafe fn give(set: &CpuSet, cpus: *mut u16, capacity: usize) -> BoxResult<c_int> {
     if cpus.is_null() && capacity > 0 {
         return Err("the array is missing".into());
     }

@@ -7,7 +7,7 @@ use std::os::fd::{BorrowedFd, IntoRawFd as _, OwnedFd};
 use handoff_ipc::parcel::{Parcel, Parcelable, SharedBytes};
 
 use crate::calls::{borrow, handoff_object};
-use crate::{Outcome, answer, text};
+use crate::{BoxResult, answer, text};
 
 /// The data of a call or a reply, with objects and file descriptors. Values are read in the order in which they were written.
 #[allow(non_camel_case_types)] // A C name.
@@ -18,7 +18,7 @@ pub struct handoff_parcel(pub(crate) Parcel);
 /// # Safety
 ///
 /// `parcel` is null, or comes from this library and is used by nobody else meanwhile.
-pub(crate) unsafe fn parcel<'a>(parcel: *mut handoff_parcel) -> Outcome<&'a mut Parcel> {
+pub(crate) unsafe fn parcel<'a>(parcel: *mut handoff_parcel) -> BoxResult<&'a mut Parcel> {
     // SAFETY: the caller's promise.
     unsafe { parcel.as_mut() }.map(|parcel| &mut parcel.0).ok_or_else(|| "a parcel is missing".into())
 }

@@ -6,7 +6,7 @@ use handoff_lab::store::Store;
 use serde::Serialize;
 
 use crate::error::{CampaignError, Result};
-use crate::plan::Plan;
+use crate::plan::CampaignPlan;
 use crate::record::Folder;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -21,7 +21,7 @@ pub struct CollectCounts {
 
 /// Puts the results that are there into the store. It can be called at any time and any number of times, and
 /// be killed: a result is there as a whole or not at all.
-pub fn collect(plan: &Plan, folder: &Folder, store: &mut Store) -> Result<CollectCounts> {
+pub fn collect(plan: &CampaignPlan, folder: &Folder, store: &mut Store) -> Result<CollectCounts> {
     let path = folder.path().join("collect.lock");
     let lock = File::create(&path).map_err(CampaignError::io("make", &path))?;
     // Where a database lets two in at a time, both would find that a result is not there.

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use handoff_targets::{Address, quoted};
 use serde::Serialize;
 
-use crate::plan::{Plan, Point, Task};
+use crate::plan::{CampaignPlan, Point, Task};
 
 /// What LAVA allows for a job's name.
 const LONGEST_NAME: usize = 200;
@@ -31,7 +31,7 @@ pub struct Export {
 }
 
 /// A job definition of LAVA for each task on a device behind ssh.
-pub fn lava(plan: &Plan) -> Export {
+pub fn lava(plan: &CampaignPlan) -> Export {
     let mut export = Export::default();
     for (target, device) in plan.targets.iter().enumerate() {
         match device.address.parse() {
@@ -59,7 +59,7 @@ pub fn lava(plan: &Plan) -> Export {
 }
 
 /// A configuration of tradefed for each phone, and the experiments that it pushes there.
-pub fn tradefed(plan: &Plan) -> Export {
+pub fn tradefed(plan: &CampaignPlan) -> Export {
     let mut export = Export::default();
     for (target, device) in plan.targets.iter().enumerate() {
         match device.address.parse() {
@@ -94,11 +94,11 @@ fn yaml(text: &str) -> String {
     serde_json::to_string(text).expect("text is JSON")
 }
 
-fn seconds(plan: &Plan, point: &Point) -> u64 {
+fn seconds(plan: &CampaignPlan, point: &Point) -> u64 {
     point.budget_seconds.min(plan.deadline_seconds).ceil() as u64
 }
 
-fn job(plan: &Plan, task: Task) -> String {
+fn job(plan: &CampaignPlan, task: Task) -> String {
     let (point, device) = (&plan.points[task.point], &plan.targets[task.target]);
     let name: String = format!("{} {}: {} on {}", plan.name, task.number, point.title, device.name)
         .chars()
@@ -155,7 +155,7 @@ fn job(plan: &Plan, task: Task) -> String {
     text
 }
 
-fn configuration(plan: &Plan, target: usize, serial: &str) -> String {
+fn configuration(plan: &CampaignPlan, target: usize, serial: &str) -> String {
     let device = &plan.targets[target];
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
@@ -234,13 +234,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn plan(title: &str, targets: &str) -> Plan {
+    fn plan(title: &str, targets: &str) -> CampaignPlan {
         let experiment = format!(
             "title = {title:?}\n[workload]\ncommand = [\"echo\", \"it's\"]\n[baseline]\nname = \"a\"\n[change]\nname = \"b\"\n\
              [metric]\nname = \"wall\"\n[rounds]\nrounds = 6\n"
         );
         let text = format!("name = \"x\"\nexperiments = [\"e.toml\", \"f.toml\"]\n{targets}");
-        Plan::of_texts(&text, &experiment)
+        CampaignPlan::of_texts(&text, &experiment)
     }
 
     const ALL: &str = "targets = [\"local\", \"guest\", \"adb://emulator-5554\", \"ssh://a\"]\n[[target]]\n\

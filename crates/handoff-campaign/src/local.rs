@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::plan::{Plan, Task};
+use crate::plan::{CampaignPlan, Task};
 use crate::record::{Folder, State};
 use crate::work::{Event, TaskOutcome, Worker};
 
@@ -24,7 +24,7 @@ pub struct TaskEvent {
 
 #[derive(Debug, Clone)]
 pub struct Engine {
-    pub plan: Arc<Plan>,
+    pub plan: Arc<CampaignPlan>,
     pub folder: Folder,
     /// The folder that the paths of programs in the campaign's file are found from.
     pub programs: PathBuf,

@@ -13,8 +13,8 @@ use crate::file::{Campaign, Device, MOST_TASKS, Slurm};
 
 /// Everything that a campaign does, fixed when it is submitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    /// The version of this form: [`Plan::SCHEMA`].
+pub struct CampaignPlan {
+    /// The version of this form: [`CampaignPlan::SCHEMA`].
     pub schema: u32,
     pub name: String,
     /// Tells plans apart that have the same name.
@@ -63,23 +63,23 @@ pub struct Point {
 pub struct Task {
     /// Counted from 1.
     pub number: usize,
-    /// Its place in [`Plan::points`].
+    /// Its place in [`CampaignPlan::points`].
     pub point: usize,
-    /// Its place in [`Plan::targets`].
+    /// Its place in [`CampaignPlan::targets`].
     pub target: usize,
 }
 
 #[cfg(test)]
-impl Plan {
+impl CampaignPlan {
     /// The plan of a campaign whose experiments all have one text.
     pub(crate) fn of_texts(campaign: &str, experiment: &str) -> Self {
         let read = |_: &Path| Ok(experiment.to_owned());
         let campaign = Campaign::parse(Path::new("c.toml"), campaign, &read).expect("a sound campaign");
-        Plan::of(&campaign, Path::new("c.toml")).expect("a sound plan")
+        CampaignPlan::of(&campaign, Path::new("c.toml")).expect("a sound plan")
     }
 }
 
-impl Plan {
+impl CampaignPlan {
     /// The present version of the form.
     pub const SCHEMA: u32 = 1;
 
@@ -113,7 +113,7 @@ impl Plan {
             Random::new(campaign.seed ^ (target as u64).rotate_left(32)).shuffle(&mut order);
             order.into_iter().map(move |point| Task { number: point * devices + target + 1, point, target })
         });
-        let mut plan = Plan {
+        let mut plan = CampaignPlan {
             schema: Self::SCHEMA,
             name: campaign.name.clone(),
             id: String::new(),
@@ -256,10 +256,10 @@ mod tests {
     const SPIN: &str = "title = \"spin\"\n[workload]\nname = \"spin\"\n[workload.parameters]\nsteps = 100\n\
         [baseline]\nname = \"a\"\n[change]\nname = \"b\"\n[metric]\nname = \"spin/time\"\n[rounds]\nrounds = 6\n";
 
-    fn plan(campaign: &str, experiment: &str) -> Result<Plan, FileError> {
+    fn plan(campaign: &str, experiment: &str) -> Result<CampaignPlan, FileError> {
         let path = Path::new("folder/c.toml");
         let campaign = Campaign::parse(path, campaign, &|_| Ok(experiment.to_owned()))?;
-        Plan::of(&campaign, path)
+        CampaignPlan::of(&campaign, path)
     }
 
     const TWO_BY_TWO: &str = "name = \"x\"\nexperiments = [\"e.toml\"]\nseed = 3\n\

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CampaignError, Result};
-use crate::plan::{Plan, Task};
+use crate::plan::{CampaignPlan, Task};
 
 /// The folder of a campaign.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ impl Folder {
     }
 
     /// Makes the folder of a campaign, or opens it if the same campaign made it.
-    pub fn make(results: &Path, plan: &Plan) -> Result<Self> {
+    pub fn make(results: &Path, plan: &CampaignPlan) -> Result<Self> {
         let folder = Folder { path: Self::at(results, &plan.name) };
         let tasks = folder.path.join("tasks");
         std::fs::create_dir_all(&tasks).map_err(CampaignError::io("make", &tasks))?;
@@ -89,7 +89,7 @@ impl Folder {
     }
 
     /// The plan that was submitted.
-    pub fn plan(&self) -> Result<Plan> {
+    pub fn plan(&self) -> Result<CampaignPlan> {
         read(&self.path.join("plan.json"))?.ok_or_else(|| CampaignError::Nothing(self.path.clone()))
     }
 

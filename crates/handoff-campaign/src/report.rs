@@ -11,7 +11,7 @@ use handoff_lab::stats::judge::{Direction, Verdict};
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::plan::{Plan, Point};
+use crate::plan::{CampaignPlan, Point};
 use crate::record::{Folder, State};
 
 /// The level of the interval over all devices.
@@ -24,7 +24,7 @@ const FEWEST: usize = 3;
 
 /// The report of a campaign.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct CampaignReport {
     pub name: String,
     /// Tasks in all, and those with a result.
     pub tasks: usize,
@@ -81,7 +81,7 @@ pub struct DeviceReport {
     pub left_out: Option<String>,
 }
 
-pub fn report(plan: &Plan, folder: &Folder) -> Result<Report> {
+pub fn report(plan: &CampaignPlan, folder: &Folder) -> Result<CampaignReport> {
     let mut points = Vec::new();
     let (mut missing, mut done, mut rounds) = (Vec::new(), 0, 0);
     for (index, point) in plan.points.iter().enumerate() {
@@ -134,7 +134,7 @@ pub fn report(plan: &Plan, folder: &Folder) -> Result<Report> {
         devices.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
         points.push(combined(point, devices, about));
     }
-    Ok(Report { name: plan.name.clone(), tasks: plan.tasks.len(), done, rounds, points, missing })
+    Ok(CampaignReport { name: plan.name.clone(), tasks: plan.tasks.len(), done, rounds, points, missing })
 }
 
 fn combined(
@@ -252,7 +252,7 @@ fn remark(device: &DeviceReport) -> String {
     words.join("; ")
 }
 
-impl Report {
+impl CampaignReport {
     pub fn text(&self) -> String {
         let mut out = format!(
             "{}: {} of {} tasks have a result, {} rounds\n",
@@ -346,7 +346,7 @@ impl Report {
         }
         #[derive(Serialize)]
         struct Context<'a> {
-            report: &'a Report,
+            report: &'a CampaignReport,
             views: Vec<View<'a>>,
         }
         let views = self.points.iter().map(|point| View {
@@ -465,7 +465,7 @@ mod tests {
         assert_eq!(apart.verdict, Verdict::Inconclusive);
         assert!(apart.sentence.contains("too few to combine; read each"), "{}", apart.sentence);
         assert!(apart.sentence.contains("there is no single answer"), "{}", apart.sentence);
-        let report = Report {
+        let report = CampaignReport {
             name: "two".into(),
             tasks: 2,
             done: 2,
@@ -482,8 +482,14 @@ mod tests {
     fn the_verdict_stands_beside_the_device() {
         let points =
             vec![of(vec![device("n1", -0.2, None), device("n2", -0.2, None), device("n3", 0.4, None)])];
-        let report =
-            Report { name: "rack".into(), tasks: 3, done: 3, rounds: 60, points, missing: Vec::new() };
+        let report = CampaignReport {
+            name: "rack".into(),
+            tasks: 3,
+            done: 3,
+            rounds: 60,
+            points,
+            missing: Vec::new(),
+        };
         let (markdown, html) = (report.markdown(), report.html().expect("a page"));
         assert!(markdown.contains("\n| device | verdict | B / A |"), "{markdown}");
         assert!(html.contains("<tr><th>device</th><th>verdict</th>"), "{html}");
@@ -495,7 +501,7 @@ mod tests {
         let points =
             vec![of(vec![device("n|1", -0.2, None), device("n2", -0.2, None), device("n3", 0.4, None)])];
         let missing = vec!["spin on n4: it waits".to_owned()];
-        let report = Report { name: "rack".into(), tasks: 4, done: 3, rounds: 60, points, missing };
+        let report = CampaignReport { name: "rack".into(), tasks: 4, done: 3, rounds: 60, points, missing };
         let (text, markdown, html) = (report.text(), report.markdown(), report.html().expect("a page"));
         assert!(text.contains("disagrees (p ") && text.contains("no result: spin on n4"), "{text}");
         assert!(markdown.contains("| n\\|1 |") && markdown.contains("| **all** |"), "{markdown}");

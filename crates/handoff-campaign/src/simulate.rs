@@ -20,7 +20,7 @@ use handoff_lab::stats::sequential::Stopping;
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::plan::Plan;
+use crate::plan::CampaignPlan;
 use crate::record::Folder;
 
 /// Campaigns that are simulated to tell how far their times scatter.
@@ -86,7 +86,7 @@ pub struct PastTasks {
 
 /// What the results of a campaign tell of its times; none without the result of a task that was carried out
 /// in one go.
-pub fn carried(plan: &Plan, folder: &Folder) -> Result<Option<PastTasks>> {
+pub fn carried(plan: &CampaignPlan, folder: &Folder) -> Result<Option<PastTasks>> {
     let (mut tasks, mut rounds) = (0, 0);
     let (mut whole, mut runs, mut seconds) = (0_usize, 0_usize, 0.0);
     let (mut begin, mut end) = (f64::INFINITY, 0.0_f64);
@@ -135,7 +135,7 @@ fn rules(text: &str) -> Option<(Stopping, usize)> {
 
 /// Simulates it with the noise of a metric of a recording.
 pub fn simulate(
-    plan: &Plan,
+    plan: &CampaignPlan,
     question: &Question,
     recording: &Recording,
     metric: &str,
@@ -225,13 +225,13 @@ fn wall(devices: &[f64], workers: usize) -> f64 {
 mod tests {
     use super::*;
 
-    fn plan(rounds: &str) -> Plan {
+    fn plan(rounds: &str) -> CampaignPlan {
         let experiment = format!(
             "title = \"t\"\n[workload]\ncommand = \"true\"\n[baseline]\nname = \"a\"\n[change]\nname = \"b\"\n[metric]\n\
              name = \"wall\"\n[rounds]\n{rounds}\n"
         );
         let text = "name = \"x\"\nexperiments = [\"e.toml\"]\ntargets = [\"local\"]\n";
-        Plan::of_texts(text, &experiment)
+        CampaignPlan::of_texts(text, &experiment)
     }
 
     fn recording() -> Recording {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{CampaignError, Result};
 use crate::file::Device;
-use crate::plan::Plan;
+use crate::plan::CampaignPlan;
 use crate::record::{Folder, State, write_whole};
 use crate::status::Status;
 
@@ -38,7 +38,7 @@ pub struct Array {
 
 #[derive(Debug, Clone)]
 pub struct Engine<'a> {
-    pub plan: &'a Plan,
+    pub plan: &'a CampaignPlan,
     /// Where it is kept; every node sees it under the same path.
     pub folder: &'a Folder,
     /// The folder that the paths of programs in the campaign's file are found from.

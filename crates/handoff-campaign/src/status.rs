@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::plan::{Plan, Task};
+use crate::plan::{CampaignPlan, Task};
 use crate::record::{Folder, Record, State};
 
 /// A campaign at a moment.
@@ -43,7 +43,7 @@ pub struct TaskStatus {
     pub engine: Option<String>,
 }
 
-pub fn status(plan: &Plan, folder: &Folder) -> Result<Status> {
+pub fn status(plan: &CampaignPlan, folder: &Folder) -> Result<Status> {
     let mut tasks = Vec::with_capacity(plan.tasks.len());
     for task in &plan.tasks {
         tasks.push(one(plan, *task, &folder.task(*task))?);
@@ -61,7 +61,7 @@ pub fn status(plan: &Plan, folder: &Folder) -> Result<Status> {
     })
 }
 
-fn one(plan: &Plan, task: Task, record: &Record) -> Result<TaskStatus> {
+fn one(plan: &CampaignPlan, task: Task, record: &Record) -> Result<TaskStatus> {
     let point = &plan.points[task.point];
     let state = record.state();
     let notes = record.notes()?;

@@ -13,7 +13,7 @@ use handoff_targets::{Address, Command, Retry, Session, TargetError};
 
 use crate::device::{EXPERIMENT, STOP, TaskEnd, Work};
 use crate::error::Result;
-use crate::plan::{Plan, Task};
+use crate::plan::{CampaignPlan, Task};
 use crate::record::Claim;
 
 /// How long to wait for the next try; it doubles each time.
@@ -60,7 +60,7 @@ pub enum TaskOutcome {
 }
 
 pub struct Worker<'a> {
-    pub plan: &'a Plan,
+    pub plan: &'a CampaignPlan,
     /// The folder that the paths of programs in the campaign's file are found from.
     pub folder: &'a Path,
     /// The handoff that is put on devices which have none of their own.
@@ -315,7 +315,7 @@ mod tests {
         limit: Duration,
         asked: impl FnMut() -> handoff_targets::Result<u8>,
     ) -> (DeviceWait<u8>, Vec<Event>) {
-        let plan = Plan::of_texts(
+        let plan = CampaignPlan::of_texts(
             "name = \"x\"\nexperiments = [\"e.toml\"]\ntargets = [\"local\"]\n",
             "title = \"t\"\n[workload]\ncommand = \"true\"\n[baseline]\nname = \"a\"\n[change]\nname = \"b\"\n\
              [metric]\nname = \"wall\"\n",

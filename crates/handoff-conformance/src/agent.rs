@@ -17,7 +17,7 @@ use crate::{AgentCommand, Message};
 /// What a peer that is gone answers to everything.
 const GONE: i32 = libc::ESRCH;
 /// How long a peer that does not block may take: long, for an emulated CPU that others use too.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
@@ -180,14 +180,13 @@ impl Channel {
     }
 
     /// The answer to the last request. One to an earlier request, which was not waited for any longer, is left out.
-    fn receive(&mut self, patience: Duration) -> Option<Answer> {
+    fn receive(&mut self, timeout: Duration) -> Option<Answer> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let patience =
-            Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
+        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         loop {
             if self.from.buffer().is_empty() {
                 let mut fds = [PollFd::new(self.from.get_ref(), PollFlags::IN)];
-                if poll(&mut fds, Some(&patience)).is_ok_and(|ready| ready == 0) {
+                if poll(&mut fds, Some(&timeout)).is_ok_and(|ready| ready == 0) {
                     return None;
                 }
             }
@@ -249,7 +248,7 @@ impl Agent {
     fn ask(&self, request: &Request) -> Option<Answer> {
         let mut channel = lock(&self.channel);
         channel.send(request).ok()?;
-        channel.receive(PATIENCE)
+        channel.receive(LONGEST_WAIT)
     }
 
     fn number(&self, request: &Request) -> i64 {
@@ -376,8 +375,8 @@ impl Process for Remote {
         let _ = lock(&self.agent.channel).send(&request);
     }
 
-    fn finish_exchange(&self, patience: Duration) -> Option<Exchange> {
-        match lock(&self.agent.channel).receive(patience)? {
+    fn finish_exchange(&self, timeout: Duration) -> Option<Exchange> {
+        match lock(&self.agent.channel).receive(timeout)? {
             Answer::Exchange(exchange) => Some(exchange),
             _ => None,
         }
@@ -405,6 +404,6 @@ mod tests {
         let mut channel = lock(&agent.channel);
         channel.send(&Request::Nice).expect("sent");
         channel.send(&Request::Nice).expect("sent");
-        assert!(matches!(channel.receive(PATIENCE), Some(Answer::Number(2))));
+        assert!(matches!(channel.receive(LONGEST_WAIT), Some(Answer::Number(2))));
     }
 }

@@ -215,8 +215,8 @@ impl Process for FaultyProcess {
         self.process.start_exchange(changed.as_ref().unwrap_or(message), room);
     }
 
-    fn finish_exchange(&self, patience: Duration) -> Option<Exchange> {
-        let mut exchange = self.process.finish_exchange(patience)?;
+    fn finish_exchange(&self, timeout: Duration) -> Option<Exchange> {
+        let mut exchange = self.process.finish_exchange(timeout)?;
         self.change_returns(&mut exchange.read);
         Some(exchange)
     }

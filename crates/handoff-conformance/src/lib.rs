@@ -27,7 +27,7 @@ pub use faults::{FAULTS, Fault};
 pub use message::{Call, Message, Parcel};
 pub use seam::{Device, Exchange, FileIdentity, Peer, Process};
 pub use search::{FaultResult, FaultSearch};
-pub use suite::{Case, CaseResult, Outcome, Source, Suite, becomes_manager, cases};
+pub use suite::{Case, CaseOutcome, CaseResult, Source, Suite, becomes_manager, cases};
 
 /// The examples of the crate's README, compiled as tests.
 #[cfg(doctest)]

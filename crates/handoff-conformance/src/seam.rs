@@ -57,7 +57,7 @@ pub trait Process: Send + Sync {
     /// Begins an exchange that may block: only of a peer's openings.
     fn start_exchange(&self, message: &Message, room: usize);
     /// What it came to, if it ends in time.
-    fn finish_exchange(&self, patience: Duration) -> Option<Exchange>;
+    fn finish_exchange(&self, timeout: Duration) -> Option<Exchange>;
 }
 
 /// A process of its own that opens the driver when it is told to.

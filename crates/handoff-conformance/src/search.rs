@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::faults::{FAULTS, Fault};
 use crate::faulty::FaultyDevice;
 use crate::seam::Device;
-use crate::suite::{Case, Outcome, Suite};
+use crate::suite::{Case, CaseOutcome, Suite};
 
 /// A driver, the cases that pass on it, and for each of them the faults that would change something there.
 ///
@@ -29,7 +29,7 @@ pub struct FaultResult {
 }
 
 fn passes(suite: &Suite<'_>, case: &Case) -> bool {
-    matches!(suite.run(case).outcome, Outcome::Pass)
+    matches!(suite.run(case).outcome, CaseOutcome::Pass)
 }
 
 impl<'a> FaultSearch<'a> {

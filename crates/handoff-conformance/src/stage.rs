@@ -71,7 +71,7 @@ pub(crate) fn errno(what: &str, got: i32, expected: i32) -> Check {
 }
 
 /// How long is waited for what the driver does in its own time: the release of a process that died.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// Room for returns that holds everything that a case has delivered at once.
 pub(crate) const ROOM: usize = 4096;
 /// Bytes of a parcel that are read.
@@ -207,7 +207,7 @@ impl Party {
     /// Becomes the context manager. One that went away may be about to be released.
     pub(crate) fn become_manager(&self, flags: u32) -> Check {
         let flat = Parcel::default().binder_flags(0, 0, flags);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + LONGEST_WAIT;
         loop {
             let mut argument = flat.as_bytes().to_vec();
             match self.process.ioctl(BINDER_SET_CONTEXT_MGR_EXT, &mut argument) {
@@ -272,7 +272,7 @@ impl Party {
 
     /// Waits until these are there, for what happens in the driver's own time.
     pub(crate) fn wait_for(&self, expected: &[u32]) -> Check<Vec<Return>> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + LONGEST_WAIT;
         let mut found: Vec<Return> = Vec::new();
         loop {
             found.extend(self.returns()?);

@@ -23,7 +23,7 @@ pub enum Source {
 /// What a case came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome", content = "why")]
-pub enum Outcome {
+pub enum CaseOutcome {
     /// The driver did what is expected.
     Pass,
     /// It did something else than the C driver, where nobody was promised anything.
@@ -86,7 +86,7 @@ pub struct CaseResult {
     pub expects: &'static str,
     /// What it came to.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: CaseOutcome,
 }
 
 /// Every case, in the order in which they are run.
@@ -110,11 +110,11 @@ impl<'a> Suite<'a> {
     pub fn run(&self, case: &Case) -> CaseResult {
         let stage = Stage { device: self.device, context: 0, managers: self.managers.as_deref() };
         let outcome = match case.check.run(&stage) {
-            Ok(()) => Outcome::Pass,
-            Err(Finding::NotHere(why)) => Outcome::NotHere(why),
+            Ok(()) => CaseOutcome::Pass,
+            Err(Finding::NotHere(why)) => CaseOutcome::NotHere(why),
             Err(Finding::Unexpected(what)) => match case.source {
-                Source::Driver(_) => Outcome::Differs(what),
-                Source::Header(_) | Source::Libbinder(_) => Outcome::Fails(what),
+                Source::Driver(_) => CaseOutcome::Differs(what),
+                Source::Header(_) | Source::Libbinder(_) => CaseOutcome::Fails(what),
             },
         };
         CaseResult { case: case.name, source: case.source, expects: case.expects, outcome }

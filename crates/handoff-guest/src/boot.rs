@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::link::{ConsoleWatcher, Event, Link, Listening};
-use super::machine::{Machine, Wiring};
+use super::machine::{GuestMachine, Wiring};
 use super::process::{Killer, Process};
 use super::protocol::{GuestMessage, Lines, Port};
 use super::{ANSWER_LIMIT, GLANCE, Guest, GuestError, TAIL, apt};
@@ -82,7 +82,7 @@ impl Stopper {
 
 /// What a boot needs to know besides the machine.
 pub(crate) struct BootPlan {
-    pub(crate) machine: Machine,
+    pub(crate) machine: GuestMachine,
     pub(crate) area: tempfile::TempDir,
     pub(crate) kernel: String,
     pub(crate) acceleration: String,

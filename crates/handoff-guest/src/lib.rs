@@ -308,8 +308,8 @@ fn follow(
 /// Whether a guest whose console says that a CPU gets nowhere is lost. One on a busy host says so, too, and
 /// goes on later: it has some time to answer.
 fn is_stuck(link: &Link, lines: &mut Lines, running: &mut Running<'_>) -> bool {
-    let patience = 3 * running.answer_limit;
-    ask(link, lines, running, "ping\n", "pong", patience).is_none() && running.result().is_none()
+    let timeout = 3 * running.answer_limit;
+    ask(link, lines, running, "ping\n", "pong", timeout).is_none() && running.result().is_none()
 }
 
 /// Asks the guest's warden, and gives the lines of its answer before the last one; none if it did not come.

@@ -12,7 +12,7 @@ use super::{Arch, GuestError, apt};
 
 /// All that QEMU has to know of a guest.
 #[derive(Debug, Clone)]
-pub(crate) struct Machine {
+pub(crate) struct GuestMachine {
     pub(crate) arch: Arch,
     pub(crate) qemu: PathBuf,
     pub(crate) kvm: bool,
@@ -38,7 +38,7 @@ pub(crate) enum Wiring<'a> {
     Terminal,
 }
 
-impl Machine {
+impl GuestMachine {
     /// The command that runs the guest; edits the machine's device tree first if that is asked for.
     pub(crate) fn command(&self, wiring: &Wiring<'_>, area: &Path) -> Result<Command, GuestError> {
         let mut command = Command::new(&self.qemu);
@@ -178,8 +178,8 @@ pub(crate) fn find_qemu(arch: Arch) -> Result<PathBuf, GuestError> {
 mod tests {
     use super::*;
 
-    fn machine() -> Machine {
-        Machine {
+    fn machine() -> GuestMachine {
+        GuestMachine {
             arch: Arch::Arm64,
             qemu: "/q".into(),
             kvm: false,
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    fn words(machine: &Machine, wiring: &Wiring<'_>) -> Vec<String> {
+    fn words(machine: &GuestMachine, wiring: &Wiring<'_>) -> Vec<String> {
         let command = machine.command(wiring, Path::new("/area")).expect("a command");
         command.get_args().map(|word| word.to_string_lossy().into_owned()).collect()
     }
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn counted_instructions_run_in_one_thread() {
-        let machine = Machine { icount: true, ..machine() };
+        let machine = GuestMachine { icount: true, ..machine() };
         let words = words(&machine, &Wiring::Terminal);
         assert!(words.contains(&"tcg,thread=single".to_owned()) && words.contains(&"-icount".to_owned()));
     }

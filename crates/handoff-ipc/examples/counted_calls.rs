@@ -20,7 +20,7 @@ const ECHO: u32 = 1;
 const LOOK: u32 = 2;
 const TELL: u32 = 3;
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+type BoxResult<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Sends bytes back, looks at shared memory, or tells when it was told so often.
 struct Counted(mpsc::Sender<()>);
@@ -75,7 +75,7 @@ const KINDS: [(u32, &str); 6] = [
     (8_192, "shared memory by handle"),
 ];
 
-fn main() -> Outcome<()> {
+fn main() -> BoxResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [kind, calls] = &arguments[..] else {
         KINDS.iter().for_each(|(calls, kind)| println!("{calls} {kind}"));

@@ -56,12 +56,12 @@ impl EchoProxy {
     }
 }
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+type BoxResult<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Something whose calls are timed.
 trait Subject {
     /// The median of so many calls, in nanoseconds.
-    fn batch(&mut self, calls: usize) -> Outcome<u64>;
+    fn batch(&mut self, calls: usize) -> BoxResult<u64>;
 }
 
 /// The program in C; its server lives as long.
@@ -72,7 +72,7 @@ struct Raw {
 }
 
 impl Raw {
-    fn start(program: &str, device: &Path, bytes: usize) -> Outcome<Self> {
+    fn start(program: &str, device: &Path, bytes: usize) -> BoxResult<Self> {
         let mut process = Command::new(program)
             .args(["call".as_ref(), device, bytes.to_string().as_ref()])
             .stdin(Stdio::piped())
@@ -85,7 +85,7 @@ impl Raw {
 }
 
 impl Subject for Raw {
-    fn batch(&mut self, calls: usize) -> Outcome<u64> {
+    fn batch(&mut self, calls: usize) -> BoxResult<u64> {
         writeln!(self.to, "{calls}")?;
         let mut line = String::new();
         self.from.read_line(&mut line)?;
@@ -109,7 +109,7 @@ struct Ours {
 }
 
 impl Ours {
-    fn start(context: Context, bytes: usize) -> Outcome<Self> {
+    fn start(context: Context, bytes: usize) -> BoxResult<Self> {
         let engine = BinderEngine::open_for(find_device(context)?, context)?;
         let proxy = EchoProxy::from_binder(engine.context_object()?)?;
         Ok(Ours { _engine: engine, proxy, payload: vec![0; bytes] })
@@ -117,7 +117,7 @@ impl Ours {
 }
 
 impl Subject for Ours {
-    fn batch(&mut self, calls: usize) -> Outcome<u64> {
+    fn batch(&mut self, calls: usize) -> BoxResult<u64> {
         let mut times = Vec::with_capacity(calls);
         for index in 0..calls {
             let begin = Instant::now();
@@ -137,7 +137,7 @@ impl Subject for Ours {
 struct Server(Child);
 
 impl Server {
-    fn start(command: &mut Command) -> Outcome<Self> {
+    fn start(command: &mut Command) -> BoxResult<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take();
         let server = Server(child);
@@ -156,7 +156,7 @@ impl Drop for Server {
 }
 
 /// Serves until the parent ends.
-fn serve(context: Context) -> Outcome<()> {
+fn serve(context: Context) -> BoxResult<()> {
     let engine = BinderEngine::open_for(find_device(context)?, context)?;
     // As the program in C: on one CPU a second thread would only make the two take turns.
     engine.set_max_threads(1);
@@ -166,7 +166,7 @@ fn serve(context: Context) -> Outcome<()> {
     Ok(())
 }
 
-fn measure(raw: &str, rounds: usize, calls: usize) -> Outcome<()> {
+fn measure(raw: &str, rounds: usize, calls: usize) -> BoxResult<()> {
     let itself = std::env::current_exe()?;
     let device = find_device(Context::Vendor)?;
     let _servers = [
@@ -203,7 +203,7 @@ fn measure(raw: &str, rounds: usize, calls: usize) -> Outcome<()> {
     Ok(())
 }
 
-fn main() -> Outcome<()> {
+fn main() -> BoxResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["serve", device] => serve(device.parse()?),

@@ -22,7 +22,7 @@ use handoff_ipc::{Binder, Context, InterfaceId, Runtime, Service, Transaction};
 use handoff_placement::fast::{cpu_time, current_cpu};
 use handoff_placement::{Policy, Priority, Tid};
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+type BoxResult<T> = Result<T, Box<dyn std::error::Error>>;
 
 const INTERFACE: InterfaceId = InterfaceId::new("handoff.benches.ITold");
 const WORK: u32 = 1;
@@ -32,16 +32,16 @@ const THREADS: usize = 32768;
 
 /// The map in which threads tell whom they call, as an array of thread ids, 8 bytes each.
 #[derive(Clone, Copy)]
-struct Told(NonNull<AtomicI64>);
+struct CallMap(NonNull<AtomicI64>);
 
 // SAFETY: the mapping lives as long as the process, and is only read and written as atomics.
-unsafe impl Send for Told {}
+unsafe impl Send for CallMap {}
 // SAFETY: as above.
-unsafe impl Sync for Told {}
+unsafe impl Sync for CallMap {}
 
-impl Told {
+impl CallMap {
     /// The map that this process inherited.
-    fn inherited() -> Outcome<Self> {
+    fn inherited() -> BoxResult<Self> {
         let fd = std::env::var("HANDOFF_TOLD")
             .map_err(|_| "no scheduler to tell: HANDOFF_TOLD names no descriptor")?;
         let (fd, protection) = (fd.parse()?, libc::PROT_READ | libc::PROT_WRITE);
@@ -64,7 +64,7 @@ impl Told {
 }
 
 /// Says which thread serves on which CPU.
-struct Worker(Option<Told>);
+struct Worker(Option<CallMap>);
 
 impl Service for Worker {
     fn descriptor(&self) -> &str {
@@ -94,7 +94,7 @@ impl Service for Worker {
 /// A caller, and the thread that served it last.
 struct Caller {
     object: Binder,
-    told: Option<Told>,
+    told: Option<CallMap>,
     callee: i32,
     /// What a call has the callee compute, in microseconds.
     work: i32,
@@ -102,7 +102,7 @@ struct Caller {
 
 impl Caller {
     /// Makes a call; gives its time in nanoseconds and whether it was served on the caller's CPU.
-    fn call(&mut self) -> Outcome<(u64, bool)> {
+    fn call(&mut self) -> BoxResult<(u64, bool)> {
         let own = Tid::current().as_raw();
         let cpu = current_cpu() as i32;
         let begin = Instant::now();
@@ -159,7 +159,7 @@ impl Drop for Server {
     }
 }
 
-fn serve(engine: &str, told: Option<Told>) -> Outcome<()> {
+fn serve(engine: &str, told: Option<CallMap>) -> BoxResult<()> {
     let service = Binder::new(Worker(told));
     let (_driver, _runtime);
     match engine {
@@ -183,7 +183,7 @@ fn serve(engine: &str, told: Option<Told>) -> Outcome<()> {
 }
 
 /// Context switches of the whole machine so far.
-fn switches() -> Outcome<u64> {
+fn switches() -> BoxResult<u64> {
     let stat = std::fs::read_to_string("/proc/stat")?;
     let line = stat.lines().find_map(|line| line.strip_prefix("ctxt "));
     Ok(line.ok_or("no ctxt in /proc/stat")?.trim().parse()?)
@@ -201,7 +201,7 @@ struct Situation<'a> {
 impl<'a> Situation<'a> {
     /// `4`: 4 hogs, and a pause of 2 ms before each call; `4+`: one call after the other; `4w`: as `4`, and the callee computes
     /// for 1 ms; `0`: one call after the other, and no hogs.
-    fn parse(name: &'a str) -> Outcome<Self> {
+    fn parse(name: &'a str) -> BoxResult<Self> {
         let hogs: usize = name.trim_end_matches(['+', 'w']).parse()?;
         let many = hogs == 0 || name.ends_with('+');
         let (calls, pause) = if many { (200, Duration::ZERO) } else { (25, Duration::from_millis(2)) };
@@ -209,7 +209,7 @@ impl<'a> Situation<'a> {
         Ok(Self { name, hogs, calls, pause, work })
     }
 
-    fn measure(&self, caller: &mut Caller) -> Outcome<()> {
+    fn measure(&self, caller: &mut Caller) -> BoxResult<()> {
         caller.work = self.work;
         let hogs = Hogs::start(self.hogs);
         let mut times = Vec::with_capacity(self.calls);
@@ -253,13 +253,13 @@ impl<'a> Situation<'a> {
 }
 
 /// One run: prints a figure a line.
-fn calls(engine: &str, arm: &str, situations: &[&str]) -> Outcome<()> {
+fn calls(engine: &str, arm: &str, situations: &[&str]) -> BoxResult<()> {
     if arm == "fifo" {
         // The server inherits it, as with chrt(1).
         Priority { policy: Policy::Fifo, rt: 1, nice: 0 }.apply(Tid::current())?;
     }
     let tell = arm == "told";
-    let told = tell.then(Told::inherited).transpose()?;
+    let told = tell.then(CallMap::inherited).transpose()?;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["serve", engine]).args(tell.then_some("told"));
     let mut server = Server(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
@@ -300,7 +300,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 const ARMS: [&str; 4] = ["default", "fifo", "untold", "told"];
 
 /// Makes the calls of every situation under one scheduler; gives the lines.
-fn run(engine: &str, arm: &str, situations: &[&str], told: &[&str]) -> Outcome<String> {
+fn run(engine: &str, arm: &str, situations: &[&str], told: &[&str]) -> BoxResult<String> {
     let itself = std::env::current_exe()?;
     let counts = std::env::temp_dir().join("told-counts");
     let loaded = matches!(arm, "told" | "untold");
@@ -344,7 +344,7 @@ fn interval(values: &[f64]) -> [f64; 3] {
 }
 
 /// Rounds of runs under each scheduler, each round in another order (xorshift64: Marsaglia, 2003).
-fn compare(engine: &str, seed: u64, rounds: usize, situations: &[&str], told: &[&str]) -> Outcome<()> {
+fn compare(engine: &str, seed: u64, rounds: usize, situations: &[&str], told: &[&str]) -> BoxResult<()> {
     let mut random = 0x9e37_79b9_7f4a_7c15 ^ seed;
     for round in 0..rounds {
         let mut order = ARMS;
@@ -364,7 +364,7 @@ fn compare(engine: &str, seed: u64, rounds: usize, situations: &[&str], told: &[
 }
 
 /// Writes a table for each figure that the lines of all files have: medians, and the median of the rounds' ratios.
-fn tables(files: &[&str]) -> Outcome<()> {
+fn tables(files: &[&str]) -> BoxResult<()> {
     // By figure, engine and situation; then by round and arm.
     let mut kept: BTreeMap<[String; 3], BTreeMap<(String, String), f64>> = BTreeMap::new();
     for file in files {
@@ -411,12 +411,12 @@ fn tables(files: &[&str]) -> Outcome<()> {
     Ok(())
 }
 
-fn main() -> Outcome<()> {
+fn main() -> BoxResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["serve", engine] => serve(engine, None),
-        ["serve", engine, "told"] => serve(engine, Some(Told::inherited()?)),
+        ["serve", engine, "told"] => serve(engine, Some(CallMap::inherited()?)),
         ["calls", engine, arm, ref situations @ ..] => calls(engine, arm, situations),
         ["tables", ref files @ ..] => tables(files),
         ["compare", engine, seed, rounds, ref situations @ .., "--", told, object] => {

@@ -21,7 +21,7 @@ pub(crate) struct OnewayQueue {
 }
 
 /// What a thread at the queue does next.
-pub(crate) enum Turn {
+pub(crate) enum NextStep {
     Serve(Job),
     /// It is the turn of that user.
     Of(u32),
@@ -63,22 +63,22 @@ impl OnewayQueue {
     }
 
     /// For a thread that works for `user`. Those whose own thread is on its way are left to that.
-    pub(crate) fn next(&mut self, user: u32) -> Turn {
+    pub(crate) fn next(&mut self, user: u32) -> NextStep {
         for _ in 0..self.users.len() {
             let Some((first, jobs)) = self.users.front_mut() else { break };
             let first = *first;
             if !jobs.is_empty() && !self.sent_for.contains(&first) {
                 if first != user {
-                    return Turn::Of(first);
+                    return NextStep::Of(first);
                 }
                 let job = jobs.pop_front();
                 self.pass();
-                return job.map_or(Turn::Go, Turn::Serve);
+                return job.map_or(NextStep::Go, NextStep::Serve);
             }
             self.pass();
         }
         self.served = false;
-        Turn::Go
+        NextStep::Go
     }
 
     /// The first has had its turn.

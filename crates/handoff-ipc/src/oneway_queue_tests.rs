@@ -25,9 +25,9 @@ fn users_take_turns_and_the_calls_of_each_keep_their_order() {
     let mut user = 1;
     loop {
         match queue.next(user) {
-            Turn::Serve(job) => job(),
-            Turn::Of(other) => user = other,
-            Turn::Go => break,
+            NextStep::Serve(job) => job(),
+            NextStep::Of(other) => user = other,
+            NextStep::Go => break,
         }
     }
     let served: Vec<i32> = served.try_iter().collect();
@@ -44,13 +44,13 @@ fn a_user_whose_thread_does_not_come_holds_up_its_own_calls_alone() {
     assert!(push(&mut queue, &send, 1, 10) && push(&mut queue, &send, 2, 20), "one of each user's share");
     assert!(!push(&mut queue, &send, 1, 11) && !push(&mut queue, &send, 2, 21), "one of each is enough");
     assert!(queue.arrive(2));
-    while let Turn::Serve(job) = queue.next(2) {
+    while let NextStep::Serve(job) = queue.next(2) {
         job();
     }
     assert_eq!(served.try_iter().collect::<Vec<_>>(), [20, 21]);
     assert!(queue.arrive(1));
-    assert!(!push(&mut queue, &send, 2, 22) && matches!(queue.next(1), Turn::Serve(_)));
-    assert!(matches!(queue.next(1), Turn::Of(2)));
+    assert!(!push(&mut queue, &send, 2, 22) && matches!(queue.next(1), NextStep::Serve(_)));
+    assert!(matches!(queue.next(1), NextStep::Of(2)));
     assert_eq!(queue.leave(), [2, 1], "who leaves has one sent for each that waits");
     assert!(queue.arrive(1) && !queue.arrive(2), "whoever is first");
 }
@@ -98,17 +98,17 @@ proptest! {
                 Step::Next { stays, may_change } => {
                     let Some(user) = here else { continue };
                     match queue.next(user) {
-                        Turn::Serve(job) => {
+                        NextStep::Serve(job) => {
                             job();
                             served[user as usize].extend(done.try_iter());
                         }
-                        Turn::Go => here = None,
-                        Turn::Of(_) if stays => {
+                        NextStep::Go => here = None,
+                        NextStep::Of(_) if stays => {
                             under_way.extend(queue.leave());
                             here = None;
                         }
-                        Turn::Of(other) if may_change => here = Some(other),
-                        Turn::Of(other) => under_way.extend(queue.note_sent(other).then_some(other)),
+                        NextStep::Of(other) if may_change => here = Some(other),
+                        NextStep::Of(other) => under_way.extend(queue.note_sent(other).then_some(other)),
                     }
                 }
                 Step::Arrive(_) => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::identity::CallingIdentity;
 use crate::locked::lock;
 use crate::object::{LocalNode, ONEWAY_LIMIT};
-use crate::oneway_queue::{Job, Turn};
+use crate::oneway_queue::{Job, NextStep};
 use crate::pool::{self, Worker};
 use crate::{Error, OnewayBacklog, Result};
 
@@ -51,12 +51,12 @@ fn serve(node: &Arc<LocalNode>, mut user: u32, worker: Option<&Arc<Worker>>) {
     loop {
         let turn = lock(queue).next(user);
         let other = match turn {
-            Turn::Go => return,
-            Turn::Serve(job) => {
+            NextStep::Go => return,
+            NextStep::Serve(job) => {
                 job();
                 continue;
             }
-            Turn::Of(other) => other,
+            NextStep::Of(other) => other,
         };
         let Some(worker) = worker else {
             let wanted = lock(queue).leave();

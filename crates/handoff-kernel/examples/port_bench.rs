@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use handoff_kernel::patch::{Limits, parse};
-use handoff_kernel::port::{Options, Outcome, port};
+use handoff_kernel::port::{HunkOutcome, Options, port};
 use serde_json::json;
 
 #[path = "../tests/it/corpus/mod.rs"]
@@ -128,8 +128,8 @@ fn run_handoff(case: &Case, tree: &Path, options: Options) -> Option<Claim> {
     let series = parse(&case.patch, &Limits::default()).expect("the corpus holds good patches");
     let report = port(&series, tree, &options).expect("the tree can be read and written");
     Some(match report.hunks().map(|hunk| hunk.outcome).max() {
-        Some(Outcome::Conflict) => Claim::Failure,
-        Some(Outcome::Fuzzy) => Claim::Doubt,
+        Some(HunkOutcome::Conflict) => Claim::Failure,
+        Some(HunkOutcome::Fuzzy) => Claim::Doubt,
         _ if report.is_doubtful() => Claim::Doubt,
         _ => Claim::Success,
     })

@@ -21,7 +21,7 @@ use handoff_lab::store::{Owner, Store};
 use handoff_testkit::postgres::{Postgres, require_postgres};
 use table::{Table, bench};
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+type BoxResult<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Runs of the history.
 const RUNS: usize = 500;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     bench(measure)
 }
 
-fn measure() -> Outcome<Table<3>> {
+fn measure() -> BoxResult<Table<3>> {
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     let folder = tempfile::Builder::new().permissions(permissions).tempdir()?;
     let result = small(folder.path())?;
@@ -68,7 +68,7 @@ fn measure() -> Outcome<Table<3>> {
 }
 
 /// A real result, whose rounds are replaced.
-fn small(folder: &Path) -> Outcome<ExperimentResult> {
+fn small(folder: &Path) -> BoxResult<ExperimentResult> {
     let experiment = Experiment::parse(Path::new("bench"), EXPERIMENT)?.remove(0);
     let mut here = Local::new("handoff", folder, None)?;
     Ok(run(&experiment, Options::default(), &mut here, &mut |_| Ok(()))?)
@@ -90,7 +90,7 @@ fn rounds(count: usize, level: f64, random: &mut Random) -> Vec<RoundRecord> {
     (1..=count).map(&mut record).collect()
 }
 
-fn on(name: &str, store: &mut Store, small: &ExperimentResult) -> Outcome<Vec<[String; 3]>> {
+fn on(name: &str, store: &mut Store, small: &ExperimentResult) -> BoxResult<Vec<[String; 3]>> {
     let mut random = Random::new(1);
     let mut rows = Vec::new();
     let mut row = |what: String, start: Instant| {

@@ -231,7 +231,7 @@ impl Interleave<'_> {
         &self,
         mut subjects: Vec<Subject<'_>>,
         progress: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<Outcome, InterleaveError> {
+    ) -> Result<InterleaveOutcome, InterleaveError> {
         check(&subjects)?;
         let measured = self.rounds(subjects.len(), |ScheduledRun { subject, round, done, of }| {
             let Subject { name, run, .. } = &mut subjects[subject];
@@ -249,7 +249,7 @@ impl Interleave<'_> {
             values: measured.values.iter().map(|round| round[index]).collect(),
             compared: subject.floors.into(),
         };
-        Ok(Outcome {
+        Ok(InterleaveOutcome {
             seed: self.seed,
             interrupted: measured.interrupted,
             subjects: subjects.into_iter().enumerate().map(series).collect(),
@@ -286,7 +286,7 @@ pub struct Series {
 
 /// All values of a run.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct InterleaveOutcome {
     /// The seed of the order.
     pub seed: u64,
     /// Whether it was stopped early.
@@ -321,7 +321,7 @@ pub struct Row {
     pub moonshot: Option<f64>,
 }
 
-impl Outcome {
+impl InterleaveOutcome {
     pub fn series(&self, name: &str) -> Option<&Series> {
         self.subjects.iter().find(|series| series.name == name)
     }

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_void};
 
 use handoff_ipc::parcel::{BundleValue, PersistableBundle};
 
-use crate::parcel::{AParcel, Outcome, outcome, readable, writable};
+use crate::parcel::{AParcel, StatusResult, outcome, readable, writable};
 use crate::status::{STATUS_BAD_VALUE, binder_status_t};
 
 /// `APERSISTABLEBUNDLE_KEY_NOT_FOUND`
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn APersistableBundle_readFromParcel(
     parcel: *const AParcel,
     bundle: *mut *mut APersistableBundle,
 ) -> binder_status_t {
-    let read = || -> Outcome<()> {
+    let read = || -> StatusResult<()> {
         if bundle.is_null() {
             return Err(STATUS_BAD_VALUE);
         }
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn APersistableBundle_writeToParcel(
     bundle: *const APersistableBundle,
     parcel: *mut AParcel,
 ) -> binder_status_t {
-    let write = || -> Outcome<()> {
+    let write = || -> StatusResult<()> {
         // SAFETY: the header's promise.
         let bundle = unsafe { borrow(bundle) }.ok_or(STATUS_BAD_VALUE)?;
         // SAFETY: as above.

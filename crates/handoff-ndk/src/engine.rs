@@ -15,7 +15,7 @@ use handoff_ipc::{
 
 use crate::class::{AIBinder_Class, HandleShellCommand, OnDump, transaction_code_t};
 use crate::object::AIBinder;
-use crate::parcel::{AParcel, Outcome};
+use crate::parcel::{AParcel, StatusResult};
 use crate::status::{STATUS_FAILED_TRANSACTION, STATUS_OK, binder_status_t, status_of};
 use crate::{polling, process};
 
@@ -53,7 +53,7 @@ pub(crate) fn transact(
     parcel: &mut AParcel,
     oneway: bool,
     is_secret: bool,
-) -> Outcome<()> {
+) -> StatusResult<()> {
     let call = node.transaction(code).interface(class.map(|class| class.interface));
     let call = if is_secret { call.clear_buffers() } else { call };
     // Dropped after the call: code of C runs where an object ends, and may call, which the reply's place is not for.

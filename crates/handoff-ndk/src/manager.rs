@@ -16,7 +16,7 @@ use crate::status::{
 };
 
 /// What `AServiceManager_getService` waits for a service, as on Android.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// How long one who waits without an end waits before it looks whether there is a manager at all.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How long it pauses where there is none.
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn AServiceManager_getService(instance: *const c_char) -> 
     // SAFETY: the header's promise.
     unsafe {
         look_up("AServiceManager_getService", instance, |runtime, name| {
-            runtime.services().wait_for(name, PATIENCE).map(Some)
+            runtime.services().wait_for(name, LONGEST_WAIT).map(Some)
         })
     }
 }

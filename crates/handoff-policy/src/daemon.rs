@@ -463,7 +463,7 @@ impl<'a> Daemon<'a> {
         if !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
         }
-        self.log.tell(Event::Told { pid: pid.as_raw(), what: format!("offers `{}`", printable(name)) });
+        self.log.tell(Event::Announced { pid: pid.as_raw(), what: format!("offers `{}`", printable(name)) });
         Ok(())
     }
 
@@ -478,7 +478,7 @@ impl<'a> Daemon<'a> {
                     self.state.foreground.remove(&key)
                 };
                 let what = if on { "in the foreground" } else { "not in the foreground" }.to_owned();
-                self.log.tell(Event::Told { pid: pid.as_raw(), what });
+                self.log.tell(Event::Announced { pid: pid.as_raw(), what });
                 self.look_at(pid, Instant::now());
                 let placed = self.placed.get(&key).map(|placed| self.profiles(&placed.rules).join(", "));
                 Ok(placed.map_or_else(|| "no profile".to_owned(), |profiles| format!("profile {profiles}")))

@@ -44,7 +44,7 @@ pub enum Event {
         reason: String,
     },
     /// A foreground change or a service name was told.
-    Told { pid: i32, what: String },
+    Announced { pid: i32, what: String },
     /// What a user asked for gave more lines than its share of the log has; these are not in it.
     LeftOut { uid: u32, lines: u64 },
 }
@@ -74,7 +74,7 @@ impl fmt::Display for Event {
             Self::Lost { pid, lost, reason } => {
                 write!(f, "{pid}: not where it was placed ({}), and {reason}", lost.join("; "))
             }
-            Self::Told { pid, what } => write!(f, "{pid}: told that it is {what}"),
+            Self::Announced { pid, what } => write!(f, "{pid}: told that it is {what}"),
             Self::LeftOut { uid, lines } => {
                 write!(f, "{lines} lines of what user {uid} asked for are left out: it asks too often")
             }

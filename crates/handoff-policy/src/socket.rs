@@ -35,7 +35,7 @@ const LONGEST: usize = handoff_placement::notice::LONGEST_LINE;
 const MOST: usize = 128;
 
 /// How long a peer may take to say its line, and again to read its answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// Requests of one user: so many at once, then 32 a second.
 const RATE: RateLimit = RateLimit::new(64, Duration::from_millis(31));
@@ -205,7 +205,7 @@ fn on_a_thread(stream: UnixStream, permit: Permit, what: impl FnOnce(&UnixStream
 
 /// The line that a peer says; `None` if it says none in time.
 fn hear(mut stream: &UnixStream) -> Option<Result<String, String>> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + LONGEST_WAIT;
     let mut line = Vec::new();
     // More than a line, so that one that is too long is read before it is answered.
     let mut buffer = [0; 4 * LONGEST];
@@ -234,7 +234,7 @@ fn answer(mut stream: &UnixStream, result: Result<&str, &str>) {
         Err(reason) => ("error", reason),
     };
     let text = format!("{word} {}\n", rest.replace('\n', " "));
-    let (mut unsent, until) = (text.as_bytes(), Instant::now() + PATIENCE);
+    let (mut unsent, until) = (text.as_bytes(), Instant::now() + LONGEST_WAIT);
     while let (false, Some(left)) = (unsent.is_empty(), left(until)) {
         if stream.set_write_timeout(Some(left)).is_err() {
             return;

@@ -34,10 +34,10 @@ fn serving(node: u64) -> Option<u32> {
     u32::try_from(node).ok()?.checked_add(SERVING)
 }
 
-/// After a record for `node` was made visible. A `patient` one may wait until the calls before it were
+/// After a record for `node` was made visible. If it `may_wait`, it waits until the calls before it were
 /// served.
 #[inline]
-pub fn ring(bell: &AtomicU32, node: u64, patient: bool) -> WakeAction {
+pub fn ring(bell: &AtomicU32, node: u64, may_wait: bool) -> WakeAction {
     // The receiver sets the bell, fences and looks for records; here it is the other way round.
     fence(Ordering::SeqCst);
     for _ in 0..MOST_LOOKS {
@@ -45,7 +45,7 @@ pub fn ring(bell: &AtomicU32, node: u64, patient: bool) -> WakeAction {
         // Exchanged, never just set: a thread may have come, and gone to sleep, meanwhile.
         let (next, then) = match said {
             ATTENDED | RUNG => return WakeAction::Nothing,
-            said if patient && Some(said) == serving(node) => return WakeAction::Nothing,
+            said if may_wait && Some(said) == serving(node) => return WakeAction::Nothing,
             ASLEEP => (ATTENDED, WakeAction::Wake),
             _ => (RUNG, WakeAction::Notify),
         };
@@ -232,11 +232,11 @@ mod loom_model {
     }
 
     /// One thread's stay at the ring. It ends with the second record, after which nobody would wake
-    /// it, or, if it is not patient, with the first sleep that nobody interrupts. `handler` serves
+    /// it, or, if it may not wait, with the first sleep that nobody interrupts. `handler` serves
     /// the first record.
     struct Stay<'a> {
         ring: &'a Ring,
-        patient: bool,
+        may_wait: bool,
         handler: fn(&Ring),
         took_first: bool,
     }
@@ -299,7 +299,7 @@ mod loom_model {
         }
 
         fn is_wanted(&mut self) -> bool {
-            !self.patient
+            !self.may_wait
         }
 
         fn sleep(&mut self) {
@@ -307,12 +307,12 @@ mod loom_model {
         }
     }
 
-    fn attend_ring(ring: &Ring, patient: bool, handler: fn(&Ring)) {
-        stay::attend(&ring.bell, &mut Stay { ring, patient, handler, took_first: false });
+    fn attend_ring(ring: &Ring, may_wait: bool, handler: fn(&Ring)) {
+        stay::attend(&ring.bell, &mut Stay { ring, may_wait, handler, took_first: false });
     }
 
     /// A pool of threads that go wherever one is asked for, until all is taken out.
-    fn pool(ring: &Ring, patient: bool, handler: fn(&Ring)) {
+    fn pool(ring: &Ring, may_wait: bool, handler: fn(&Ring)) {
         while ring.taken.load(Ordering::Acquire) != 2 {
             let wanted = ring.wanted.load(Ordering::Acquire);
             if wanted == 0 {
@@ -322,7 +322,7 @@ mod loom_model {
                 .compare_exchange(wanted, wanted - 1, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok()
             {
-                attend_ring(ring, patient, handler);
+                attend_ring(ring, may_wait, handler);
             }
         }
         // The other may wait for work that will not come.
@@ -339,12 +339,12 @@ mod loom_model {
         })
     }
 
-    fn both_arrive(patient: bool, second: u64) {
+    fn both_arrive(may_wait: bool, second: u64) {
         loom::model(move || {
             let ring = new();
             let receiver = {
                 let ring = Arc::clone(&ring);
-                thread::spawn(move || pool(&ring, patient, |_| ()))
+                thread::spawn(move || pool(&ring, may_wait, |_| ()))
             };
             send(&ring, 1, NODES[0]);
             send(&ring, 2, second);

@@ -23,7 +23,7 @@ const EXIT: u8 = 3;
 const CLOSE_STDIN: u8 = 4;
 
 /// How long the server may take to connect us to a device.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// No frame is longer: adb's own limit is 1 MiB.
 const LONGEST: u32 = 4 << 20;
@@ -81,14 +81,16 @@ impl Adb {
             );
             TargetError::Unreachable { target: target.clone(), why }
         })?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(|error| TargetError::io("set a time-out", error))?;
+        stream
+            .set_read_timeout(Some(LONGEST_WAIT))
+            .map_err(|error| TargetError::io("set a time-out", error))?;
         for request in [format!("host:transport:{}", self.serial), name.to_owned()] {
             ask(&mut stream, &request)
                 .map_err(|error| match error.kind() {
                     io::ErrorKind::InvalidData => self.garbage(&error),
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                         let why = format!(
-                            "the adb server says nothing for {PATIENCE:?}; `adb reconnect` may wake it"
+                            "the adb server says nothing for {LONGEST_WAIT:?}; `adb reconnect` may wake it"
                         );
                         TargetError::Unreachable { target: target.clone(), why }
                     }

@@ -99,20 +99,20 @@ pub(crate) struct CallTimes(Vec<u64>, Option<MissedDeadline>);
 /// The result, which prints as `binderAddInts` does.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct Report {
+pub struct AddIntsReport {
     outcome: Outcome,
     #[serde(skip)]
     parameters: Parameters,
 }
 
-impl Report {
+impl AddIntsReport {
     /// `add-ints/time`: every call.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for AddIntsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "serverCPU:  {}", cpu_name(self.parameters.server_cpu))?;
         writeln!(f, "clientCPU:  {}", cpu_name(self.parameters.client_cpu))?;
@@ -134,7 +134,7 @@ fn cpu_name(cpu: Option<usize>) -> String {
     cpu.map_or_else(|| "unbound".to_owned(), |cpu| cpu.to_string())
 }
 
-pub fn run(parameters: &Parameters) -> Result<Report> {
+pub fn run(parameters: &Parameters) -> Result<AddIntsReport> {
     parameters.check()?;
     let Parameters { engine, context, .. } = *parameters;
     let calls = rpc::Parameters { engine, context, ..rpc::Parameters::default() };
@@ -154,7 +154,7 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
     let mut outcome = Outcome::of("add-ints", parameters.to_map());
     outcome.add("time", Unit::Nanoseconds, Clock::Monotonic, Better::Lower, samples)?;
     outcome.notes = notes;
-    Ok(Report { outcome, parameters: parameters.clone() })
+    Ok(AddIntsReport { outcome, parameters: parameters.clone() })
 }
 
 pub(crate) fn call(probe: &ProbeProxy, plan: &ClientRequest) -> Result<CallTimes> {

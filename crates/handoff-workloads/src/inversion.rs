@@ -106,7 +106,7 @@ pub(crate) struct UrgentTimes {
 
 /// The result: the same load twice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct InversionReport {
     /// Urgent calls with inheritance off.
     pub off: Arm,
     /// Urgent calls with inheritance on.
@@ -129,7 +129,7 @@ pub struct Arm {
     pub notes: Vec<String>,
 }
 
-impl Report {
+impl InversionReport {
     /// Whether inheritance did what it is for: each call was served at its caller's priority, and the
     /// worst of them took less than the worst without.
     pub fn passed(&self) -> bool {
@@ -137,7 +137,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for InversionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "SCHED_FIFO caller, busy server and CPU hogs on one CPU; milliseconds")?;
         writeln!(
@@ -167,7 +167,7 @@ impl fmt::Display for Report {
 }
 
 /// Runs it: first with inheritance off, then on.
-pub fn run(parameters: &Parameters) -> Result<Report> {
+pub fn run(parameters: &Parameters) -> Result<InversionReport> {
     parameters.check()?;
     let cpu = match parameters.cpu {
         Some(cpu) => cpu,
@@ -175,7 +175,7 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
     };
     let off = arm(parameters, cpu, false)?;
     let on = arm(parameters, cpu, true)?;
-    Ok(Report { off, on, deadline_us: parameters.deadline_us })
+    Ok(InversionReport { off, on, deadline_us: parameters.deadline_us })
 }
 
 fn arm(parameters: &Parameters, cpu: usize, inherit: bool) -> Result<Arm> {

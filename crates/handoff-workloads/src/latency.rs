@@ -16,7 +16,7 @@ pub use client::Mismatch;
 pub(crate) use client::{ClientRequest, Pairwise, Transaction, become_urgent, call};
 pub(crate) use fault::Lateness;
 pub use fault::{Cause, Fault};
-pub use report::{PairReport, Report, Transactions};
+pub use report::{LatencyReport, PairReport, Transactions};
 pub use why::{TaskTime, Worst};
 
 use std::collections::BTreeMap;
@@ -130,13 +130,13 @@ impl Parameters {
     }
 }
 
-pub fn run(parameters: &Parameters) -> Result<Report> {
+pub fn run(parameters: &Parameters) -> Result<LatencyReport> {
     run_until(parameters, &AtomicBool::new(false))
 }
 
 /// [`run`], which ends early once `stop` is set and reports the iterations that were made. It looks between batches
 /// of 500 iterations, so that the look costs the calls nothing.
-pub fn run_until(parameters: &Parameters, stop: &AtomicBool) -> Result<Report> {
+pub fn run_until(parameters: &Parameters, stop: &AtomicBool) -> Result<LatencyReport> {
     parameters.check()?;
     let Parameters { engine, context, inherit, inherit_user, follow, fault, .. } = *parameters;
     let mut reaction = Reaction::prepare(parameters)?;
@@ -183,7 +183,7 @@ pub fn run_until(parameters: &Parameters, stop: &AtomicBool) -> Result<Report> {
     let main = if parameters.verbose { Some(client::describe_this("main")?) } else { None };
     // The recorder's files can be closed now: nobody is left who could stop it.
     drop(pairs);
-    Ok(Report::new(parameters, results, main)?.with_reaction(reaction))
+    Ok(LatencyReport::new(parameters, results, main)?.with_reaction(reaction))
 }
 
 /// What is done about a miss, while the test runs.

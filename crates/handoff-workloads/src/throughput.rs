@@ -106,13 +106,13 @@ fn name(engine: EngineKind, context: Option<Context>, size: usize) -> String {
 
 /// All runs of a throughput test, in the order in which they were made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct ThroughputReport {
     pub parameters: Parameters,
     /// One for each engine, size and repetition.
     pub runs: Vec<Run>,
 }
 
-impl Report {
+impl ThroughputReport {
     /// The run with the highest throughput.
     pub fn fastest(&self) -> Option<&Run> {
         self.runs.iter().max_by(|a, b| a.bytes_per_second().total_cmp(&b.bytes_per_second()))
@@ -164,7 +164,7 @@ pub fn run_until(
     parameters: &Parameters,
     stop: &AtomicBool,
     mut progress: impl FnMut(&Run),
-) -> Result<Report> {
+) -> Result<ThroughputReport> {
     parameters.check()?;
     let mut runs = Vec::new();
     let mut current: Option<(EngineKind, Session)> = None;
@@ -194,7 +194,7 @@ pub fn run_until(
             runs.push(run);
         }
     }
-    Ok(Report { parameters: parameters.clone(), runs })
+    Ok(ThroughputReport { parameters: parameters.clone(), runs })
 }
 
 /// Calls as often as fills `least`, or as often as the repetition before: how often, and how long it took.

@@ -39,7 +39,7 @@ pub(crate) fn with_words(command: Command) -> Command {
 }
 
 /// How long a service manager may take.
-const PATIENCE: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// The names that are registered, with their interfaces.
 pub(crate) fn services() -> ArgValueCandidates {
@@ -48,7 +48,7 @@ pub(crate) fn services() -> ArgValueCandidates {
         std::thread::spawn(move || {
             send.send(Runtime::connect().and_then(|runtime| runtime.services().list()))
         });
-        let services = answer.recv_timeout(PATIENCE).into_iter().flatten().flatten();
+        let services = answer.recv_timeout(LONGEST_WAIT).into_iter().flatten().flatten();
         services.map(|service| described(service.name, service.interface)).collect()
     })
 }

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use handoff_campaign::file::Campaign;
-use handoff_campaign::plan::Plan;
+use handoff_campaign::plan::CampaignPlan;
 use libfuzzer_sys::fuzz_target;
 
 const EXPERIMENT: &str = "title = \"t\"\n[workload]\nname = \"spin\"\n[baseline]\nname = \"a\"\n[change]\nname = \"b\"\n\
@@ -16,7 +16,7 @@ fuzz_target!(|text: &str| {
     match Campaign::parse(path, text, &|_| Ok(EXPERIMENT.to_owned())) {
         // Each combination is parsed as an experiment: more of them only take longer.
         Ok(campaign) if campaign.parameters.iter().map(|(_, values)| values.len()).product::<usize>() < 64 => {
-            let _ = Plan::of(&campaign, path);
+            let _ = CampaignPlan::of(&campaign, path);
         }
         Ok(_) => {}
         Err(error) => assert!(error.line > 0 && error.column > 0),

@@ -13,8 +13,8 @@ struct Frozen {
     peer: Box<dyn Peer>,
 }
 
-fn freeze(party: &Party, pid: u32, enable: bool, patience: u32) -> i32 {
-    let mut info = [pid, enable.into(), patience].map(u32::to_ne_bytes).as_flattened().to_vec();
+fn freeze(party: &Party, pid: u32, enable: bool, timeout: u32) -> i32 {
+    let mut info = [pid, enable.into(), timeout].map(u32::to_ne_bytes).as_flattened().to_vec();
     party.process.ioctl(BINDER_FREEZE, &mut info)
 }
 

@@ -7,7 +7,7 @@ use super::{Builder, Kernel, Prepared};
 use crate::accel::{Decision, Probe};
 use crate::cache::Cache;
 use crate::initramfs;
-use crate::machine::{Machine, find_qemu};
+use crate::machine::{GuestMachine, find_qemu};
 use crate::modules::{Source, TRANSPORT, WELCOME};
 use crate::package::{self, KernelPackage};
 use crate::topology::check_capacities;
@@ -25,7 +25,7 @@ pub(super) struct Gathered {
 }
 
 impl Builder {
-    pub(super) fn assemble(&self) -> Result<(Machine, Decision, String, tempfile::TempDir), GuestError> {
+    pub(super) fn assemble(&self) -> Result<(GuestMachine, Decision, String, tempfile::TempDir), GuestError> {
         let spec = &self.spec;
         let smp = checked_smp(spec)?;
         let gathered = self.gather()?;
@@ -40,7 +40,7 @@ impl Builder {
         let area = area()?;
         let initrd = area.path().join("initrd");
         std::fs::write(&initrd, content).map_err(GuestError::io("write", &initrd))?;
-        let machine = Machine {
+        let machine = GuestMachine {
             arch: *arch,
             qemu: prepared.qemu.clone(),
             kvm: acceleration.kvm,

@@ -8,7 +8,7 @@ use crate::{Error, Result};
 
 /// How soon a process that has calls under way is tried again.
 const RETRY: Duration = Duration::from_millis(5);
-/// A patience that is longer is as good as this.
+/// A longer one is taken for this.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// Whether calls were under way.

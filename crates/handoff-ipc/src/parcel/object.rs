@@ -118,7 +118,7 @@ impl ObjectForm {
             Kind::Fd => self.fd_size(),
         };
         let end = at.checked_add(size).filter(|end| *end <= len)?;
-        (at >= free && at.is_multiple_of(4)).then_some(end)
+        (at >= free && at % 4 == 0).then_some(end)
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn encode(link: &Arc<Link>, objects: Vec<(u32, Object)>) -> Result<(V
                     let endpoint = remote.link.peer_endpoint();
                     let _waits = remote.link.await_introduction()?;
                     let charge = ledger::charge(link.peer(), Resource::Introductions, 1)?;
-                    let (fd, token) = remote.link.introduce(remote.node)?;
+                    let (fd, token) = remote.link.ask_for_introduction(remote.node)?;
                     // Where the owner will say that it is over: a process may have an engine for each of the two links.
                     remote.link.core()?.add_referral(token, &remote.link, charge);
                     fds.push(fd);

@@ -71,7 +71,7 @@ pub(crate) enum Message {
     OtherVersion(u32),
     /// The answer: who I am, and the object that the connection was made for (0: none), of these interfaces.
     Welcome { endpoint: Token, node: u64, interfaces: Stated },
-    /// The other answer: we have a link, ask for the object there, with `Redeem`.
+    /// The other answer: we have a link, ask for the object there, with `Claim`.
     Known { endpoint: Token, nonce: Token },
     /// No. `request` is 0 where it answers a `Hello`.
     Refused { request: u32, refusal: Refusal },
@@ -88,9 +88,9 @@ pub(crate) enum Message {
     /// It comes along; the token is the right to the object.
     Introduced { request: u32, node: u64, token: Token },
     /// You sent me this nonce on another connection.
-    Redeem { request: u32, token: Token },
+    Claim { request: u32, token: Token },
     /// The object that it stands for (0: none), of these interfaces.
-    Redeemed { request: u32, node: u64, interfaces: Stated },
+    Claimed { request: u32, node: u64, interfaces: Stated },
     /// The introduction that you asked for is over: taken up, given up, or too old.
     IntroductionOver { token: Token },
     /// I have no room for the slot that you opened: nobody serves what you put there.
@@ -119,8 +119,8 @@ impl Message {
             Fds { slot, reply } => (6, slot, u64::from(reply), none, none),
             Introduce { request, node } => (7, request, node, none, none),
             Introduced { request, node, token } => (8, request, node, token, none),
-            Redeem { request, token } => (9, request, 0, token, none),
-            Redeemed { request, node, interfaces } => (10, request, node, interfaces, none),
+            Claim { request, token } => (9, request, 0, token, none),
+            Claimed { request, node, interfaces } => (10, request, node, interfaces, none),
             Release { node, count } => (11, count, node, none, none),
             Ring => (12, 0, 0, none, none),
             Post => (13, 0, 0, none, none),
@@ -159,8 +159,8 @@ impl Message {
             6 => Fds { slot: a, reply: b != 0 },
             7 => Introduce { request: a, node: b },
             8 => Introduced { request: a, node: b, token: first },
-            9 => Redeem { request: a, token: first },
-            10 => Redeemed { request: a, node: b, interfaces: first },
+            9 => Claim { request: a, token: first },
+            10 => Claimed { request: a, node: b, interfaces: first },
             11 => Release { node: b, count: a },
             12 => Ring,
             13 => Post,
@@ -191,8 +191,8 @@ mod tests {
                 6 => Message::Fds { slot: a, reply: b % 2 == 1 },
                 7 => Message::Introduce { request: a, node: b },
                 8 => Message::Introduced { request: a, node: b, token: t },
-                9 => Message::Redeem { request: a, token: t },
-                10 => Message::Redeemed { request: a, node: b, interfaces: t },
+                9 => Message::Claim { request: a, token: t },
+                10 => Message::Claimed { request: a, node: b, interfaces: t },
                 11 => Message::Release { node: b, count: a },
                 12 => Message::Ring,
                 13 => Message::Post,

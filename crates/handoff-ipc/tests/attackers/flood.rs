@@ -82,7 +82,7 @@ fn answers_to_a_socket_that_thousands_watch(at: &Path) {
     process::tell(&format!("{watches} watches"));
     std::thread::spawn(move || {
         for request in 0.. {
-            let question = Message { first: [7; 16], ..message(kind::REDEEM, request, 0) };
+            let question = Message { first: [7; 16], ..message(kind::CLAIM, request, 0) };
             if !send_bytes(&connection.socket, &question.bytes(), &[]) {
                 std::thread::sleep(Duration::from_micros(100));
             }
@@ -221,7 +221,7 @@ fn peer_that_does_not_read(at: &Path) {
                 let mut request = 0;
                 while connection.is_open() {
                     request += 1;
-                    let question = Message { first: endpoint(), ..message(kind::REDEEM, request, 0) };
+                    let question = Message { first: endpoint(), ..message(kind::CLAIM, request, 0) };
                     if !send_bytes(&connection.socket, &question.bytes(), &[]) {
                         std::thread::sleep(Duration::from_millis(1));
                     }
@@ -241,7 +241,7 @@ fn links_that_do_not_read(at: &Path) {
     while links.iter().any(|(_, sent)| *sent < EACH) && Instant::now() < end {
         links.retain(|(link, _)| link.is_open());
         for (link, sent) in &mut links {
-            let question = |request| Message { first: [7; 16], ..message(kind::REDEEM, request, 0) };
+            let question = |request| Message { first: [7; 16], ..message(kind::CLAIM, request, 0) };
             while *sent < EACH && send_bytes(&link.socket, &question(*sent).bytes(), &[]) {
                 *sent += 1;
             }

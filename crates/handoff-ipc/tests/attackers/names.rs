@@ -84,7 +84,7 @@ fn pretend(link: &Connection) {
         let Some((asked, mut fds)) = link.receive(Duration::from_millis(20)) else { continue };
         match asked.kind {
             // "You are the bank: what does this token of yours stand for?"
-            kind::REDEEM => {
+            kind::CLAIM => {
                 DONE.leaked();
                 link.send(message(kind::REDEEMED, asked.a, 4711), &[]);
             }

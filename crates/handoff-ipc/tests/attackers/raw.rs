@@ -27,7 +27,7 @@ pub mod kind {
     pub const FDS: u32 = 6;
     pub const INTRODUCE: u32 = 7;
     pub const INTRODUCED: u32 = 8;
-    pub const REDEEM: u32 = 9;
+    pub const CLAIM: u32 = 9;
     pub const REDEEMED: u32 = 10;
     pub const RELEASE: u32 = 11;
     pub const RING: u32 = 12;

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 const OUTSTANDING: usize = 200;
 /// How long anything here may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 const WAIT: Code = 101;
 const LET_GO: Code = 102;
@@ -152,7 +152,7 @@ async fn until_waiting(gate: &Binder, count: i32) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, all).await.expect("so many wait");
+    tokio::time::timeout(LONGEST_WAIT, all).await.expect("so many wait");
 }
 
 /// In a process of its own: its threads are counted.
@@ -325,7 +325,7 @@ fn the_end_of_a_peer_ends_every_call_with_the_dead_object_error() {
             tokio::time::sleep(Duration::from_millis(100)).await;
             w.server.kill();
             for call in calls {
-                let ended = tokio::time::timeout(PATIENCE, call).await.expect("at once").unwrap();
+                let ended = tokio::time::timeout(LONGEST_WAIT, call).await.expect("at once").unwrap();
                 assert!(matches!(ended, Err(Error::Dead)), "{ended:?}");
             }
             let again = wait(&w.root, 1).await;
@@ -372,7 +372,7 @@ fn a_service_whose_runtime_is_gone_is_dead() {
         std::thread::spawn(move || root.transaction(WAIT).call(|w| w.write(&1), |r| r.read::<i32>()))
     };
     one_thread().block_on(until_waiting(&root, 1));
-    runtime.shutdown_timeout(PATIENCE);
+    runtime.shutdown_timeout(LONGEST_WAIT);
     assert!(matches!(calling.join().unwrap(), Err(Error::Dead)));
     assert!(matches!(echo(&root, b"x"), Err(Error::Dead)));
 }

@@ -37,8 +37,8 @@ enum Message {
     Hello { endpoint: u8, token: Secret },
     Welcome { endpoint: u8 },
     Known { endpoint: u8, nonce: Secret },
-    Redeem { secret: Secret },
-    Redeemed,
+    Claim { secret: Secret },
+    Claimed,
 }
 
 /// The end of a pair: the other end is `end ^ 1`.
@@ -221,7 +221,7 @@ impl State {
         let hello = Message::Hello { endpoint: RECEIVER, token };
         let known = self.links.iter().position(|link| link.of == RECEIVER && link.claims == endpoint);
         if let (Rule::ClaimedEndpoint, Some(known)) = (rule, known) {
-            state.send(RECEIVER, self.links[known].end, Message::Redeem { secret: token }, None);
+            state.send(RECEIVER, self.links[known].end, Message::Claim { secret: token }, None);
             state.receiver = Receiver::Asks(known);
         } else if rule == Rule::IntroducedConnection {
             state.send(RECEIVER, introduced, hello, None);
@@ -251,7 +251,7 @@ impl State {
         }
         let Some(at) = self.links.iter().position(|link| link.end == end) else { return false };
         match (self.links[at].of, packet.message) {
-            (OWNER, Message::Redeem { secret }) => {
+            (OWNER, Message::Claim { secret }) => {
                 let is_good = match secret {
                     Secret::Nonce => self.nonce_for == Some(at),
                     Secret::Token if rule == Rule::ClaimedEndpoint => self.newcomers.iter().any(|n| n.1),
@@ -261,10 +261,10 @@ impl State {
                     self.nonce_for = None;
                     self.newcomers.retain(|newcomer| !newcomer.1);
                     self.links[at].has_secret = true;
-                    self.send(OWNER, end, Message::Redeemed, None);
+                    self.send(OWNER, end, Message::Claimed, None);
                 }
             }
-            (RECEIVER, Message::Redeemed) if self.receiver == Receiver::Asks(at) => {
+            (RECEIVER, Message::Claimed) if self.receiver == Receiver::Asks(at) => {
                 self.receiver = Receiver::Has(at);
             }
             _ => {}
@@ -317,7 +317,7 @@ impl State {
                 let is_it =
                     |link: &Link| link.of == RECEIVER && link.claims == endpoint && link.peer == stamp;
                 if let Some(at) = self.links.iter().position(is_it) {
-                    self.send(RECEIVER, self.links[at].end, Message::Redeem { secret: nonce }, None);
+                    self.send(RECEIVER, self.links[at].end, Message::Claim { secret: nonce }, None);
                     self.receiver = Receiver::Asks(at);
                 }
             }
@@ -332,10 +332,10 @@ impl State {
             state.sockets[with].holders |= 1 << LIAR;
         }
         match packet.message {
-            Message::Hello { token: Secret::Token, .. } | Message::Redeem { secret: Secret::Token } => {
+            Message::Hello { token: Secret::Token, .. } | Message::Claim { secret: Secret::Token } => {
                 state.liar_knows[0] = true;
             }
-            Message::Known { nonce: Secret::Nonce, .. } | Message::Redeem { secret: Secret::Nonce } => {
+            Message::Known { nonce: Secret::Nonce, .. } | Message::Claim { secret: Secret::Nonce } => {
                 state.liar_knows[1] = true;
             }
             _ => {}
@@ -347,9 +347,9 @@ impl State {
     /// message, and the liar knows no less later.
     fn lies(&self, rule: Rule, next: &mut Vec<State>) {
         let secrets = [Secret::Token, Secret::Nonce].into_iter().filter(|secret| self.knows(*secret));
-        let mut messages = vec![Message::Redeemed];
+        let mut messages = vec![Message::Claimed];
         for secret in secrets {
-            messages.push(Message::Redeem { secret });
+            messages.push(Message::Claim { secret });
             for endpoint in ALL {
                 messages.push(Message::Hello { endpoint, token: secret });
                 messages.push(Message::Known { endpoint, nonce: secret });

@@ -162,7 +162,8 @@ pub fn analyse(series: &Series, tree: &Path, options: &Options) -> Result<Analys
         stat.removed += file.hunks.iter().map(crate::patch::Hunk::removed).sum::<usize>();
     }
     for file in look.report.patches.iter().flat_map(|patch| &patch.files) {
-        let unfit = file.hunks.iter().filter(|hunk| hunk.outcome == crate::port::Outcome::Conflict).count();
+        let unfit =
+            file.hunks.iter().filter(|hunk| hunk.outcome == crate::port::HunkOutcome::Conflict).count();
         if let Some(stat) = stats.get_mut(&file.path) {
             stat.unfit += unfit;
         }
@@ -276,10 +277,10 @@ fn is_code(path: &str) -> bool {
 }
 
 /// Files with their content, and what could not be read.
-type Surroundings = (Vec<(String, Vec<u8>)>, Vec<Unread>);
+type FilesAround = (Vec<(String, Vec<u8>)>, Vec<Unread>);
 
 /// The other C files of the folders that hold changed ones, and what was asked for.
-fn surroundings(tree: &Path, changed: &BTreeMap<String, Versions>, also: &[String]) -> Surroundings {
+fn surroundings(tree: &Path, changed: &BTreeMap<String, Versions>, also: &[String]) -> FilesAround {
     let mut folders: BTreeSet<String> = changed
         .keys()
         .filter(|path| path.ends_with(".c"))

@@ -11,7 +11,7 @@ pub type Value = String;
 
 /// What fragments and single settings ask for, the later before the earlier.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestedConfig {
     settings: BTreeMap<String, (Value, String)>,
     overridden: Vec<Overridden>,
 }
@@ -58,7 +58,7 @@ pub struct BadLine {
     pub text: String,
 }
 
-impl Asked {
+impl RequestedConfig {
     /// Adds the settings of a fragment; `origin` is its name for messages.
     pub fn add(&mut self, text: &str, origin: &str) -> Result<(), BadLine> {
         for (index, line) in text.lines().enumerate() {
@@ -197,8 +197,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn asked(text: &str) -> Asked {
-        let mut asked = Asked::default();
+    fn asked(text: &str) -> RequestedConfig {
+        let mut asked = RequestedConfig::default();
         asked.add(text, "f").expect("a good fragment");
         asked
     }
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn lines_that_set_nothing_are_refused() {
         for bad in ["A=y", "CONFIG_A", "CONFIG_=y", "CONFIG_A=yes", "CONFIG_A=$(reboot)", "CONFIG_A="] {
-            let error = Asked::default().add(&format!("\n{bad}"), "f").expect_err(bad);
+            let error = RequestedConfig::default().add(&format!("\n{bad}"), "f").expect_err(bad);
             assert_eq!((error.line, error.text.as_str()), (2, bad));
         }
     }
@@ -241,7 +241,7 @@ mod tests {
 
         #[test]
         fn any_text_is_read_or_refused(text in "(CONFIG_|[A-Z_]|=|y|n|\"|# | is not set|\n|\\PC){0,30}") {
-            let mut asked = Asked::default();
+            let mut asked = RequestedConfig::default();
             if asked.add(&text, "f").is_ok() {
                 let again = super::settings(&asked.to_text());
                 prop_assert_eq!(again.len(), asked.len());

@@ -62,11 +62,11 @@ fn guest(arch: Option<KernelArch>, major: Option<u32>, with_binder: bool) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::Asked;
+    use crate::build::RequestedConfig;
 
-    fn asked(names: &[&str], tree: &Path, arch: KernelArch) -> Asked {
+    fn asked(names: &[&str], tree: &Path, arch: KernelArch) -> RequestedConfig {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut asked = Asked::default();
+        let mut asked = RequestedConfig::default();
         for (name, text) in named(&names, Some(arch), tree).expect("built in") {
             asked.add(&text, &name).expect("a good fragment");
         }

@@ -28,7 +28,7 @@ mod toolchain;
 mod tree;
 
 pub use arch::KernelArch;
-pub use config::{Asked, BadLine, Overridden, Unmet, Value};
+pub use config::{BadLine, Overridden, RequestedConfig, Unmet, Value};
 pub use error::BuildError;
 pub(crate) use fragment::is_built_in as is_built_in_fragment;
 pub use log::{BuildLog, Diagnostic, Severity};
@@ -67,7 +67,7 @@ pub struct KernelBuild {
     folder: PathBuf,
     arch: Option<KernelArch>,
     base: Base,
-    asked: Asked,
+    asked: RequestedConfig,
     visible: Vec<PathBuf>,
     counted: Vec<PathBuf>,
     modules: bool,
@@ -107,7 +107,7 @@ impl KernelBuild {
             folder: folder.into(),
             arch: None,
             base: Base::default(),
-            asked: Asked::default(),
+            asked: RequestedConfig::default(),
             visible: Vec::new(),
             counted: Vec::new(),
             modules: false,
@@ -255,7 +255,12 @@ impl KernelBuild {
     }
 
     /// Makes the configuration, unless the one that is there came of the same recipe, and gives it.
-    fn configure(&self, make: &Make<'_>, asked: &Asked, arch: KernelArch) -> Result<String, BuildError> {
+    fn configure(
+        &self,
+        make: &Make<'_>,
+        asked: &RequestedConfig,
+        arch: KernelArch,
+    ) -> Result<String, BuildError> {
         let base = self.base_text()?;
         let recipe = format!("{}\n{base}\n{}", make.identity(), asked.to_text());
         let recipe_file = self.folder.join(RECIPE);
@@ -285,7 +290,7 @@ impl KernelBuild {
     }
 
     /// All settings that are asked for.
-    fn asked(&self) -> Result<Asked, BuildError> {
+    fn asked(&self) -> Result<RequestedConfig, BuildError> {
         let mut asked = self.asked.clone();
         if !self.counted.is_empty() {
             asked.add("CONFIG_DEBUG_FS=y\nCONFIG_GCOV_KERNEL=y\n", "counting branches")?;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct FlashPlan {
     pub image: PathBuf,
     /// The device; the only one if none is named.
     pub serial: Option<String>,
@@ -22,7 +22,7 @@ pub struct Plan {
     /// Write it, after it was booted once.
     pub write: bool,
     /// How long the device may take to come up.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// One call of a program.
@@ -57,7 +57,7 @@ pub enum FlashError {
     Backup { path: PathBuf, reason: String },
 }
 
-impl Plan {
+impl FlashPlan {
     /// The calls, in their order.
     pub fn calls(&self) -> Result<Vec<Call>, FlashError> {
         for name in self.serial.iter().chain([&self.partition]) {
@@ -124,12 +124,12 @@ impl fmt::Display for Call {
 /// # Errors
 ///
 /// If a program is missing or a step fails; no later step is then made.
-pub fn flash(plan: &Plan, tell: &mut dyn FnMut(&Call)) -> Result<String, FlashError> {
+pub fn flash(plan: &FlashPlan, tell: &mut dyn FnMut(&Call)) -> Result<String, FlashError> {
     let (mut release, mut written) = (String::new(), false);
     for call in plan.calls()? {
         tell(&call);
         written |= call.arguments.iter().any(|word| word == "flash");
-        let printed = run_step(&call, plan.patience, written)?;
+        let printed = run_step(&call, plan.timeout, written)?;
         if let Some(backup) = &call.into {
             check_backup(backup)?;
         }
@@ -146,7 +146,7 @@ fn check_backup(path: &Path) -> Result<(), FlashError> {
     super::BootImage::parse(&bytes).map(drop).map_err(|error| fail(error.to_string()))
 }
 
-fn run_step(call: &Call, patience: Duration, written: bool) -> Result<String, FlashError> {
+fn run_step(call: &Call, timeout: Duration, written: bool) -> Result<String, FlashError> {
     let started = Instant::now();
     let failed =
         |how: String| FlashError::Step { purpose: call.purpose, call: call.to_string(), how, written };
@@ -164,10 +164,10 @@ fn run_step(call: &Call, patience: Duration, written: bool) -> Result<String, Fl
         match call.until {
             // A device that restarts is not there for a while.
             Some(wanted) if printed.trim() != wanted => {
-                if started.elapsed() >= patience {
-                    return Err(failed(format!("did not say {wanted} within {} s", patience.as_secs())));
+                if started.elapsed() >= timeout {
+                    return Err(failed(format!("did not say {wanted} within {} s", timeout.as_secs())));
                 }
-                std::thread::sleep(Duration::from_millis(500).min(patience / 4));
+                std::thread::sleep(Duration::from_millis(500).min(timeout / 4));
             }
             _ if output.status.success() => return Ok(printed),
             _ => {
@@ -182,14 +182,14 @@ fn run_step(call: &Call, patience: Duration, written: bool) -> Result<String, Fl
 mod tests {
     use super::*;
 
-    fn plan(write: bool) -> Plan {
-        Plan {
+    fn plan(write: bool) -> FlashPlan {
+        FlashPlan {
             image: "new.img".into(),
             serial: Some("emulator-5554".to_owned()),
             partition: "boot".to_owned(),
             backup: "old.img".into(),
             write,
-            patience: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
         }
     }
 
@@ -208,9 +208,12 @@ mod tests {
     #[test]
     fn names_are_no_words_of_a_shell() {
         for bad in ["boot;reboot", "$(x)", "", "-w", "a b"] {
-            assert!(matches!(Plan { partition: bad.into(), ..plan(true) }.calls(), Err(FlashError::Name(_))));
             assert!(matches!(
-                Plan { serial: Some(bad.into()), ..plan(true) }.calls(),
+                FlashPlan { partition: bad.into(), ..plan(true) }.calls(),
+                Err(FlashError::Name(_))
+            ));
+            assert!(matches!(
+                FlashPlan { serial: Some(bad.into()), ..plan(true) }.calls(),
                 Err(FlashError::Name(_))
             ));
         }

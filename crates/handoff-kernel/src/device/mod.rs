@@ -3,5 +3,5 @@
 mod flash;
 mod image;
 
-pub use flash::{Call, FlashError, Plan, flash};
+pub use flash::{Call, FlashError, FlashPlan, flash};
 pub use image::{BootImage, ImageError, Part};

@@ -26,7 +26,7 @@ const TRUST: f64 = 0.33;
 
 /// Where a group of changed lines goes.
 #[derive(Debug)]
-pub(super) struct Spot {
+pub(super) struct AnchoredEdit {
     pub edit: Edit,
     /// The expected line that it stands at: lines that repeat may shift an insertion.
     pub index: usize,
@@ -133,7 +133,7 @@ impl<'a> Anchors<'a> {
     }
 
     /// The place of a group, or what it needs.
-    pub(super) fn spot(&self, group: usize) -> Result<Spot, String> {
+    pub(super) fn spot(&self, group: usize) -> Result<AnchoredEdit, String> {
         let group = &self.wanted.groups[group];
         if group.removed == 0 { self.insertion(group) } else { self.replacement(group) }
     }

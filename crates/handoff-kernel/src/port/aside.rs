@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::commit::{self, CommitError, CommitReport, Committed, Git};
 use super::conflict;
 use super::tree::{Change, Tree};
-use super::{Options, Outcome, PatchReport, PortReport, git, place_patch};
+use super::{HunkOutcome, Options, PatchReport, PortReport, git, place_patch};
 use crate::patch::{Patch, Series, text};
 
 /// What a series is placed on.
@@ -141,7 +141,8 @@ pub fn to_branch(
 
 fn is_in_conflict(report: &PatchReport) -> bool {
     report.files.iter().any(|file| {
-        file.outcome == Outcome::Conflict || file.hunks.iter().any(|hunk| hunk.outcome == Outcome::Conflict)
+        file.outcome == HunkOutcome::Conflict
+            || file.hunks.iter().any(|hunk| hunk.outcome == HunkOutcome::Conflict)
     })
 }
 
@@ -287,10 +288,11 @@ fn head(patch: &Patch, placed: &PatchReport) -> String {
 fn rejects(patch: &Patch, placed: &PatchReport) -> Vec<u8> {
     let mut out = Vec::new();
     for (file, report) in patch.files.iter().zip(&placed.files) {
-        let open =
-            |number: &usize| report.hunks.get(*number).is_none_or(|hunk| hunk.outcome == Outcome::Conflict);
+        let open = |number: &usize| {
+            report.hunks.get(*number).is_none_or(|hunk| hunk.outcome == HunkOutcome::Conflict)
+        };
         let hunks: Vec<_> = (0..file.hunks.len())
-            .filter(|number| report.outcome == Outcome::Conflict && open(number))
+            .filter(|number| report.outcome == HunkOutcome::Conflict && open(number))
             .map(|number| &file.hunks[number])
             .collect();
         if !hunks.is_empty() {

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    FileReport, How, HunkReport, Options, Outcome, PatchReport, PortError, PortReport, place_series,
+    FileReport, How, HunkOutcome, HunkReport, Options, PatchReport, PortError, PortReport, place_series,
 };
 use crate::patch::{Patch, PatchPath, Series, text};
 
@@ -504,7 +504,7 @@ pub(super) fn notes(patches: &[PatchReport]) -> Vec<String> {
 
 fn notes_of(file: &FileReport) -> Vec<String> {
     let path = file.onto.as_ref().unwrap_or(&file.path);
-    let is_doubtful = |hunk: &&HunkReport| hunk.outcome == Outcome::Fuzzy || hunk.how == How::Person;
+    let is_doubtful = |hunk: &&HunkReport| hunk.outcome == HunkOutcome::Fuzzy || hunk.how == How::Person;
     let doubtful = file.hunks.iter().filter(is_doubtful);
     let mut notes: Vec<String> = doubtful
         .map(|hunk| {

@@ -6,7 +6,7 @@
 
 use super::align::Expected;
 use super::includes;
-use super::outcome::{Edit, How, Outcome, Placement};
+use super::outcome::{Edit, How, HunkOutcome, Placement};
 use super::place::{ENOUGH, whole};
 use super::scope::{Language, definition};
 use super::source::Source;
@@ -85,12 +85,12 @@ fn added(wanted: &Wanted, source: &Source, there: Option<usize>, line: usize, wh
     placement.confidence = 0.6;
     placement.enclosing = None;
     if there.is_some() {
-        placement.outcome = Outcome::Present;
+        placement.outcome = HunkOutcome::Present;
         placement.near = there;
         placement.edits.clear();
         placement.differences.push("what is added stands here already, with another neighbour".to_owned());
     } else {
-        placement.outcome = Outcome::Fuzzy;
+        placement.outcome = HunkOutcome::Fuzzy;
         let added = wanted.groups.iter().flat_map(|group| group.added.iter().cloned()).collect();
         placement.edits = vec![Edit { line, removed: 0, added }];
         placement.differences.push(why.to_owned());

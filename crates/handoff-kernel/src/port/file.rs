@@ -6,7 +6,7 @@ use super::conflict;
 use super::find::{Found, find, in_another_file};
 use super::git::Bases;
 use super::hunks::{check_together, place_all};
-use super::outcome::{Edit, How, Outcome, Placement};
+use super::outcome::{Edit, How, HunkOutcome, Placement};
 use super::report::{FileAction, FileReport, HunkReport};
 use super::review::{self, HunkView};
 use super::source::Source;
@@ -25,7 +25,7 @@ pub(super) fn port_file(
         path: file.path().to_string(),
         onto: None,
         action: FileAction::Nothing,
-        outcome: Outcome::Applied,
+        outcome: HunkOutcome::Applied,
         notes: Vec::new(),
         hunks: Vec::new(),
     };
@@ -39,9 +39,9 @@ pub(super) fn port_file(
     match ported {
         // Nothing is written there, and the other files do not depend on it.
         Err(error @ (PortError::Link { .. } | PortError::InTheWay { .. })) => {
-            report.outcome = Outcome::Conflict;
+            report.outcome = HunkOutcome::Conflict;
             report.action = FileAction::Nothing;
-            report.hunks = whole_file(file, Outcome::Conflict, Some(error.to_string()));
+            report.hunks = whole_file(file, HunkOutcome::Conflict, Some(error.to_string()));
             report.notes.push(error.to_string());
             Ok(report)
         }
@@ -50,19 +50,19 @@ pub(super) fn port_file(
 }
 
 /// A report on a hunk that stands for a whole file.
-fn whole_file(file: &FilePatch, outcome: Outcome, needs: Option<String>) -> Vec<HunkReport> {
-    let confidence = if outcome == Outcome::Conflict { 0.0 } else { 1.0 };
+fn whole_file(file: &FilePatch, outcome: HunkOutcome, needs: Option<String>) -> Vec<HunkReport> {
+    let confidence = if outcome == HunkOutcome::Conflict { 0.0 } else { 1.0 };
     file.hunks
         .iter()
         .map(|hunk| HunkReport {
             number: 1,
             patch_line: hunk.line,
             outcome,
-            how: if outcome == Outcome::Conflict { How::None } else { How::File },
+            how: if outcome == HunkOutcome::Conflict { How::None } else { How::File },
             confidence,
             asked: 1,
-            placed: (outcome == Outcome::Applied).then_some(1),
-            distance: (outcome == Outcome::Applied).then_some(0),
+            placed: (outcome == HunkOutcome::Applied).then_some(1),
+            distance: (outcome == HunkOutcome::Applied).then_some(0),
             onto: None,
             enclosing: None,
             differences: Vec::new(),
@@ -93,11 +93,11 @@ fn create(
         None => {
             tree.set(path, bytes, file.new_mode.map(|mode| mode & 0o777));
             report.action = FileAction::Create;
-            report.hunks = whole_file(file, Outcome::Applied, None);
+            report.hunks = whole_file(file, HunkOutcome::Applied, None);
         }
         Some(there) if there == bytes => {
-            report.outcome = Outcome::Present;
-            report.hunks = whole_file(file, Outcome::Present, None);
+            report.outcome = HunkOutcome::Present;
+            report.hunks = whole_file(file, HunkOutcome::Present, None);
             let runs = |mode: u32| mode & 0o111 != 0;
             if let Some((mode, here)) = file.new_mode.zip(tree.mode(path))
                 && runs(mode) != runs(here)
@@ -124,11 +124,11 @@ fn leave_out(
     options: &Options,
     report: &mut FileReport,
 ) {
-    report.outcome = Outcome::Conflict;
+    report.outcome = HunkOutcome::Conflict;
     if file.hunks.is_empty() && !report.notes.contains(&needs) {
         report.notes.push(needs.clone());
     }
-    report.hunks = whole_file(file, Outcome::Conflict, Some(needs));
+    report.hunks = whole_file(file, HunkOutcome::Conflict, Some(needs));
     for (number, (hunk, hunk_report)) in file.hunks.iter().zip(&mut report.hunks).enumerate() {
         hunk_report.number = number + 1;
         hunk_report.asked = asked_line(hunk);
@@ -148,9 +148,9 @@ fn delete(
         Found::File(path, elsewhere) => (path, elsewhere),
         Found::Candidates(candidates) => {
             name_candidates(&candidates, report);
-            report.outcome = Outcome::Present;
+            report.outcome = HunkOutcome::Present;
             report.notes.push("the file is not here, so nothing is left to do".to_owned());
-            report.hunks = whole_file(file, Outcome::Present, None);
+            report.hunks = whole_file(file, HunkOutcome::Present, None);
             return Ok(());
         }
     };
@@ -164,11 +164,11 @@ fn delete(
     if same {
         tree.remove(&path);
         report.action = FileAction::Delete;
-        report.hunks = whole_file(file, Outcome::Applied, None);
+        report.hunks = whole_file(file, HunkOutcome::Applied, None);
         if elsewhere {
-            report.outcome = Outcome::Fuzzy;
+            report.outcome = HunkOutcome::Fuzzy;
             for hunk in &mut report.hunks {
-                hunk.outcome = Outcome::Fuzzy;
+                hunk.outcome = HunkOutcome::Fuzzy;
                 hunk.confidence = 0.75;
                 hunk.differences.push(format!("the file that is removed is `{path}` here"));
             }
@@ -272,8 +272,9 @@ fn modify(
     }
     if matches!(file.kind, ChangeKind::Rename | ChangeKind::Copy) && !moves && !is_done {
         // The hunks have a place, but the file keeps its name.
-        for placement in placements.iter_mut().filter(|placement| placement.outcome != Outcome::Conflict) {
-            placement.outcome = placement.outcome.max(Outcome::Fuzzy);
+        for placement in placements.iter_mut().filter(|placement| placement.outcome != HunkOutcome::Conflict)
+        {
+            placement.outcome = placement.outcome.max(HunkOutcome::Fuzzy);
             placement.confidence = placement.confidence.min(0.75);
             placement.differences.push(format!("`{path}` was not renamed to `{}`", file.path()));
         }
@@ -284,7 +285,7 @@ fn modify(
     // Hunks whose definition is not in this file may belong into another one of the folder.
     let mut elsewhere: BTreeMap<usize, (PatchPath, Placement)> = BTreeMap::new();
     for (index, hunk) in file.hunks.iter().enumerate() {
-        if placements[index].outcome == Outcome::Conflict
+        if placements[index].outcome == HunkOutcome::Conflict
             && let Some(found) = in_another_file(hunk, &source, &path, tree)?
         {
             elsewhere.insert(index, found);
@@ -303,7 +304,7 @@ fn modify(
                 None => review::decide(&decided, hunk, &mut placements[index], &source),
             };
             report.notes.extend(stale.map(|stale| format!("hunk {}: {stale}", index + 1)));
-            if elsewhere.get(&index).is_some_and(|(_, placed)| placed.outcome == Outcome::Conflict) {
+            if elsewhere.get(&index).is_some_and(|(_, placed)| placed.outcome == HunkOutcome::Conflict) {
                 elsewhere.remove(&index);
             }
         }
@@ -342,7 +343,7 @@ fn modify(
         tree.set(&path, result, mode);
         report.action = FileAction::Modify;
     } else if file.hunks.is_empty() {
-        report.outcome = Outcome::Present;
+        report.outcome = HunkOutcome::Present;
     }
     write_elsewhere(file, &elsewhere, tree)?;
     for (index, hunk) in file.hunks.iter().enumerate() {
@@ -368,7 +369,7 @@ pub(super) fn asked_line(hunk: &Hunk) -> usize {
 fn hunk_report(index: usize, hunk: &Hunk, placement: &Placement, onto: Option<String>) -> HunkReport {
     let asked = asked_line(hunk);
     let placed = placement.edits.first().map(|edit| edit.line).or(match placement.outcome {
-        Outcome::Present => placement.near,
+        HunkOutcome::Present => placement.near,
         _ => None,
     });
     HunkReport {
@@ -384,7 +385,7 @@ fn hunk_report(index: usize, hunk: &Hunk, placement: &Placement, onto: Option<St
         enclosing: placement.enclosing.clone(),
         differences: placement.differences.clone(),
         needs: placement.needs.clone(),
-        near: if placement.outcome == Outcome::Conflict { placement.near } else { None },
+        near: if placement.outcome == HunkOutcome::Conflict { placement.near } else { None },
         edits: placement.edits.clone(),
         view: None,
     }
@@ -442,7 +443,7 @@ fn apply<'a>(
         placements.iter().flat_map(|placement| placement.edits.iter().cloned()).collect();
     let mut rejected = Vec::new();
     for (index, (hunk, placement)) in file.hunks.iter().zip(placements).enumerate() {
-        if placement.outcome != Outcome::Conflict || elsewhere.contains_key(&index) {
+        if placement.outcome != HunkOutcome::Conflict || elsewhere.contains_key(&index) {
             continue;
         }
         let block = blocks

@@ -1,7 +1,7 @@
 //! Which file of the tree a patch means, where it has another path there.
 
 use super::PortError;
-use super::outcome::{Outcome, Placement};
+use super::outcome::{HunkOutcome, Placement};
 use super::place::{ENOUGH, place};
 use super::source::Source;
 use super::tree::Tree;
@@ -124,10 +124,10 @@ pub(super) fn in_another_file(
     let there = Source::new(&bytes, other.as_str());
     let wanted = Wanted::new(hunk, &there, other.as_str());
     let mut placement = place(&wanted, &there, 0);
-    if matches!(placement.outcome, Outcome::Conflict | Outcome::Present) {
+    if matches!(placement.outcome, HunkOutcome::Conflict | HunkOutcome::Present) {
         return Ok(None);
     }
-    placement.outcome = Outcome::Fuzzy;
+    placement.outcome = HunkOutcome::Fuzzy;
     placement.confidence = placement.confidence.min(0.85);
     placement.differences.insert(0, format!("`{name}` stands in `{other}` here"));
     Ok((placement.confidence >= ENOUGH).then(|| (other.clone(), placement)))

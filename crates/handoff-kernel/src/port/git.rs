@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::outcome::{Edit, How, Outcome, Placement};
+use super::outcome::{Edit, How, HunkOutcome, Placement};
 use super::scope::{Language, ScopeKind, Scopes};
 use super::source::Source;
 use crate::patch::{FilePatch, Hunk, Op, text};
@@ -146,7 +146,7 @@ pub(super) fn merge(hunk: &Hunk, base: &Source, ours: &Source) -> Option<Placeme
     let enclosing = ours.scopes.at(edit.line - 1).filter(|scope| !scope.name.is_empty());
     Some(Placement {
         // Its lines do not stand here word for word and once, or git would not have been asked.
-        outcome: Outcome::Fuzzy,
+        outcome: HunkOutcome::Fuzzy,
         how: How::Git,
         confidence: 0.85,
         enclosing: enclosing

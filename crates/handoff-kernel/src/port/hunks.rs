@@ -2,7 +2,7 @@
 
 use super::braces;
 use super::git;
-use super::outcome::{How, Outcome, Placement, Region};
+use super::outcome::{How, HunkOutcome, Placement, Region};
 use super::place::{place, place_at, place_unless_present};
 use super::scope::Language;
 use super::source::Source;
@@ -28,7 +28,8 @@ pub(super) fn place_all(
         let wanted = Wanted::new(hunk, source, path.as_str());
         let near = wanted.asked.saturating_add_signed(drift);
         let mut placement = place(&wanted, source, near);
-        let sure = matches!(placement.outcome, Outcome::Applied | Outcome::Moved | Outcome::Present);
+        let sure =
+            matches!(placement.outcome, HunkOutcome::Applied | HunkOutcome::Moved | HunkOutcome::Present);
         if !sure && let Some(base) = base {
             placement = with_base(hunk, base, source, path, &placement, drift);
         }
@@ -36,7 +37,7 @@ pub(super) fn place_all(
             drift = edit.line.cast_signed() - 1 - wanted.asked_change().cast_signed();
         }
         // What is there already has its own lines in the tree, and moves what comes behind it.
-        if let (Outcome::Present, Some(line), true) =
+        if let (HunkOutcome::Present, Some(line), true) =
             (placement.outcome, placement.near, placement.confidence > 0.7)
         {
             drift = line.cast_signed() - 1 - wanted.asked_change().cast_signed();
@@ -48,7 +49,7 @@ pub(super) fn place_all(
     tell_twins_apart(file, &mut placements, source, path);
     check_together(&mut placements);
     for placement in &mut placements {
-        if placement.outcome == Outcome::Fuzzy && placement.confidence < confidence {
+        if placement.outcome == HunkOutcome::Fuzzy && placement.confidence < confidence {
             let needs = format!("its confidence, {:.2}, is below what is asked for", placement.confidence);
             demote(placement, needs);
         }
@@ -118,7 +119,7 @@ fn with_base(
         names.any(|own| own == name || inside(own, name) || inside(name, own))
     };
     let twin = |placement: &Placement| {
-        let here = placement.enclosing.as_ref().filter(|_| placement.outcome == Outcome::Fuzzy);
+        let here = placement.enclosing.as_ref().filter(|_| placement.outcome == HunkOutcome::Fuzzy);
         here.is_some_and(|here| {
             !is_around(&here.name) && base.scopes.all.iter().any(|scope| scope.name == here.name)
         })
@@ -128,8 +129,8 @@ fn with_base(
         demote(&mut placement, "the definition is not here, only another one with the same lines");
         return placement;
     }
-    let is_better = first.outcome == Outcome::Conflict || placed.confidence > first.confidence;
-    if placed.outcome == Outcome::Conflict || !is_better {
+    let is_better = first.outcome == HunkOutcome::Conflict || placed.confidence > first.confidence;
+    if placed.outcome == HunkOutcome::Conflict || !is_better {
         return first.clone();
     }
     placed
@@ -143,13 +144,13 @@ fn check_moves(file: &FilePatch, placements: &mut [Placement]) {
     };
     let removed: Vec<Vec<String>> = file.hunks.iter().map(|hunk| lines(hunk, Op::Remove)).collect();
     for index in 0..placements.len() {
-        if placements[index].outcome != Outcome::Present || placements[index].how != How::Alignment {
+        if placements[index].outcome != HunkOutcome::Present || placements[index].how != How::Alignment {
             continue;
         }
         let added = lines(&file.hunks[index], Op::Add);
         let takes = |other: usize| {
             other != index
-                && placements[other].outcome != Outcome::Present
+                && placements[other].outcome != HunkOutcome::Present
                 && removed[other].windows(added.len().max(1)).any(|run| run == added)
         };
         if let Some(other) = (0..placements.len()).find(|&other| takes(other)) {
@@ -167,7 +168,7 @@ fn demote(placement: &mut Placement, needs: impl Into<String>) {
         .first()
         .zip(placement.edits.last())
         .map(|(first, last)| Region { rows: (first.line - 1, last.line - 1 + last.removed), expected: None });
-    placement.outcome = Outcome::Conflict;
+    placement.outcome = HunkOutcome::Conflict;
     placement.how = How::None;
     placement.confidence = 0.0;
     placement.edits.clear();
@@ -232,7 +233,7 @@ fn check_structure(
     nears: &[usize],
 ) {
     for (hunk, placement) in file.hunks.iter().zip(&mut *placements) {
-        if placement.outcome == Outcome::Fuzzy && structure::parted_otherwise(hunk, placement, source) {
+        if placement.outcome == HunkOutcome::Fuzzy && structure::parted_otherwise(hunk, placement, source) {
             demote(placement, "other `#else` or `#endif` lines stand between its changes here");
         } else if let Some(needs) = braces::misplaced(hunk, placement, source) {
             demote(placement, needs);
@@ -240,7 +241,7 @@ fn check_structure(
     }
     // What seems to be there already may be something else that looks alike: a lone `#endif`, a brace.
     for (index, _) in structure::unbalanced(file, placements, source) {
-        if placements[index].outcome == Outcome::Present {
+        if placements[index].outcome == HunkOutcome::Present {
             let wanted = Wanted::new(&file.hunks[index], source, path.as_str());
             placements[index] = place_unless_present(&wanted, source, nears[index]);
         }
@@ -249,15 +250,13 @@ fn check_structure(
     for (index, needs) in structure::unbalanced(file, placements, source) {
         demote(&mut placements[index], needs);
     }
-    let directives = file
-        .hunks
-        .iter()
-        .zip(&*placements)
-        .any(|(hunk, placement)| structure::has_directive(hunk) && placement.outcome != Outcome::Present);
-    let open =
+    let directives =
         file.hunks.iter().zip(&*placements).any(|(hunk, placement)| {
-            structure::has_directive(hunk) && placement.outcome == Outcome::Conflict
+            structure::has_directive(hunk) && placement.outcome != HunkOutcome::Present
         });
+    let open = file.hunks.iter().zip(&*placements).any(|(hunk, placement)| {
+        structure::has_directive(hunk) && placement.outcome == HunkOutcome::Conflict
+    });
     if !directives || open || !structure::keeps_conditions(file) {
         return;
     }
@@ -269,7 +268,7 @@ fn check_structure(
         return;
     }
     for (hunk, placement) in file.hunks.iter().zip(placements) {
-        if structure::has_directive(hunk) && placement.outcome != Outcome::Conflict {
+        if structure::has_directive(hunk) && placement.outcome != HunkOutcome::Conflict {
             demote(placement, "the file's `#if`, `#else` and `#endif` would not match each other any more");
         }
     }

@@ -53,7 +53,7 @@ mod words;
 
 pub use lacking::{Lacking, lacking};
 pub use meaning::{Difference, MemberHint, Side, hints};
-pub use outcome::{Edit, Enclosing, How, Outcome};
+pub use outcome::{Edit, Enclosing, How, HunkOutcome};
 pub use report::{Counts, FileAction, FileReport, HunkReport, PatchReport, PortReport};
 pub use scope::ScopeKind;
 

@@ -7,7 +7,7 @@ use super::scope::ScopeKind;
 /// What became of a hunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum HunkOutcome {
     /// Placed where the patch asked for, all its lines as expected.
     Applied,
     /// Placed at another line, all its lines as expected.
@@ -20,7 +20,7 @@ pub enum Outcome {
     Conflict,
 }
 
-impl Outcome {
+impl HunkOutcome {
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ pub struct Edit {
 /// Where a hunk was placed, or why it was not.
 #[derive(Clone, Debug)]
 pub(super) struct Placement {
-    pub outcome: Outcome,
+    pub outcome: HunkOutcome,
     pub how: How,
     /// From 0 to 1.
     pub confidence: f64,
@@ -116,7 +116,7 @@ pub(super) struct Region {
 impl Placement {
     pub(super) fn conflict(needs: impl Into<String>) -> Self {
         Self {
-            outcome: Outcome::Conflict,
+            outcome: HunkOutcome::Conflict,
             how: How::None,
             confidence: 0.0,
             edits: Vec::new(),

@@ -7,7 +7,7 @@
 use super::align::{Alignment, Label, align, compatible};
 use super::anchor::Anchors;
 use super::exact::{nearest_first, occurrences, stands_at};
-use super::outcome::{Edit, Enclosing, How, Outcome, Placement, Region};
+use super::outcome::{Edit, Enclosing, How, HunkOutcome, Placement, Region};
 use super::present::{Beside, already_there, either, kept_lines, stands_beside};
 use super::scope::{Language, ScopeKind};
 use super::source::Source;
@@ -116,12 +116,12 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
         return Placement::conflict("the hunk and the file are too large to be compared: split the hunk");
     };
     let mut placement = aligned(wanted, source, &alignment);
-    if placement.outcome == Outcome::Conflict
+    if placement.outcome == HunkOutcome::Conflict
         && let Some(found) = ends::at_end(wanted, source).or_else(|| ends::among_headers(wanted, source))
     {
         return found;
     }
-    if placement.outcome == Outcome::Conflict
+    if placement.outcome == HunkOutcome::Conflict
         && source.language == Language::Indented
         && elsewhere.is_empty()
         && (unnamed(wanted) || gone_from_its_definition(wanted, source))
@@ -129,7 +129,7 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
     {
         return found;
     }
-    if placement.outcome == Outcome::Conflict
+    if placement.outcome == HunkOutcome::Conflict
         && let &[at] = elsewhere
         && source.language == Language::Indented
         // Where most of its lines stand in the definition that it names, they do not mean another one.
@@ -142,7 +142,7 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
         );
         placement = place_at(wanted, source, at, &why);
         placement.confidence = 0.6;
-    } else if placement.outcome == Outcome::Conflict
+    } else if placement.outcome == HunkOutcome::Conflict
         && let &[at] = elsewhere
     {
         let other = enclosing_name(source, at + wanted.groups[0].at);
@@ -153,7 +153,7 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
                 if strength(wanted, source) >= 1.2 && (named || gone_from_its_definition(wanted, source)) =>
             {
                 placement = whole(wanted, source, at);
-                placement.outcome = Outcome::Fuzzy;
+                placement.outcome = HunkOutcome::Fuzzy;
                 placement.confidence = if named { 0.75 } else { 0.6 };
                 placement.differences.push(match (wanted.scope(), other) {
                     (Some(scope), Some(other)) if !named => {
@@ -182,7 +182,7 @@ fn place_aligned(wanted: &Wanted, source: &Source, near: usize, elsewhere: &[usi
                 }
             }
         }
-    } else if placement.outcome == Outcome::Conflict
+    } else if placement.outcome == HunkOutcome::Conflict
         && elsewhere.len() > 1
         && let Some(scope) = wanted.scope()
         && !matches!(scope.kind, ScopeKind::Entry)
@@ -287,12 +287,12 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
                 || heading::agrees(source, at, &wanted.heading) == Some(true);
             // A few braces that happen to stand once in the file are no proof of the place.
             if !named && strength(wanted, source) < 0.5 && at != near {
-                placement.outcome = Outcome::Fuzzy;
+                placement.outcome = HunkOutcome::Fuzzy;
                 placement.confidence = 0.55;
                 placement.differences.push("the lines say little about the place".to_owned());
             } else if has_little_context(wanted) && at != near && !wanted.to_end {
                 // The change may have been made already, or its place may be gone: then such lines stand elsewhere.
-                placement.outcome = Outcome::Fuzzy;
+                placement.outcome = HunkOutcome::Fuzzy;
                 placement.confidence = 0.7;
                 placement
                     .differences
@@ -302,7 +302,7 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
                 if let Some(at_start) = ends::at_start(wanted, source) {
                     return Some(at_start);
                 }
-                placement.outcome = Outcome::Fuzzy;
+                placement.outcome = HunkOutcome::Fuzzy;
                 placement.confidence = 0.55;
                 placement.differences.push(
                     "the change was for the beginning of the file; here more lines stand above".to_owned(),
@@ -312,7 +312,7 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
             if elsewhere
                 && (source.language == Language::Indented || wanted.to_end && is_end(wanted, source, at))
             {
-                placement.outcome = Outcome::Fuzzy;
+                placement.outcome = HunkOutcome::Fuzzy;
                 placement.confidence = placement.confidence.min(0.8);
                 placement
                     .differences
@@ -323,7 +323,7 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
                 {
                     return Some(at_end);
                 }
-                placement.outcome = Outcome::Fuzzy;
+                placement.outcome = HunkOutcome::Fuzzy;
                 placement.confidence = 0.55;
                 placement
                     .differences
@@ -337,7 +337,7 @@ fn exact_placement(wanted: &Wanted, source: &Source, near: usize, inside: &[usiz
             let (nearest, second) = (at.abs_diff(near), by_distance[1].abs_diff(near));
             if at == near || nearest <= NEAR && second >= FAR * nearest.max(CLOSE) {
                 let mut placement = whole(wanted, source, at);
-                placement.outcome = Outcome::Fuzzy;
+                placement.outcome = HunkOutcome::Fuzzy;
                 placement.confidence = 0.6;
                 let taken = if at == near { "the line" } else { "the one next to the line" };
                 placement.differences.push(format!(
@@ -367,7 +367,7 @@ fn region_of_groups(wanted: &Wanted, at: usize) -> Region {
 /// Takes one of the places where the expected lines stand word for word.
 pub(super) fn place_at(wanted: &Wanted, source: &Source, at: usize, why: &str) -> Placement {
     let mut placement = whole(wanted, source, at);
-    placement.outcome = Outcome::Fuzzy;
+    placement.outcome = HunkOutcome::Fuzzy;
     placement.confidence = 0.75;
     placement.differences.push(why.to_owned());
     placement
@@ -380,7 +380,7 @@ pub(super) fn whole(wanted: &Wanted, source: &Source, at: usize) -> Placement {
         .iter()
         .map(|group| Edit { line: at + group.at + 1, removed: group.removed, added: group.added.clone() })
         .collect();
-    let outcome = if at == wanted.asked { Outcome::Applied } else { Outcome::Moved };
+    let outcome = if at == wanted.asked { HunkOutcome::Applied } else { HunkOutcome::Moved };
     Placement {
         outcome,
         how: How::Exact,
@@ -551,7 +551,7 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
     differences.dedup();
     if edits.is_empty() {
         return Placement {
-            outcome: Outcome::Present,
+            outcome: HunkOutcome::Present,
             how: How::Alignment,
             confidence,
             edits,
@@ -564,7 +564,7 @@ fn aligned(wanted: &Wanted, source: &Source, alignment: &Alignment) -> Placement
         };
     }
     Placement {
-        outcome: Outcome::Fuzzy,
+        outcome: HunkOutcome::Fuzzy,
         how: How::Alignment,
         confidence: (confidence * 100.0).round() / 100.0,
         enclosing,

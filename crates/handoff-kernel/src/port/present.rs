@@ -3,7 +3,7 @@
 use super::align::compatible;
 use super::exact::stands_at;
 use super::heading;
-use super::outcome::{Edit, Outcome, Placement};
+use super::outcome::{Edit, HunkOutcome, Placement};
 use super::place::whole;
 use super::source::Source;
 use super::wanted::Wanted;
@@ -37,7 +37,7 @@ pub(super) fn already_there(wanted: &Wanted, source: &Source, near: usize) -> Op
                 })
     })?;
     let mut placement = whole(wanted, source, at);
-    placement.outcome = Outcome::Present;
+    placement.outcome = HunkOutcome::Present;
     placement.edits.clear();
     placement.near = Some(at + wanted.groups.first().map_or(0, |group| group.at) + 1);
     Some(placement)
@@ -62,7 +62,7 @@ pub(super) fn either(
     }
     // `near` is where the hunk's first line belongs, from 0.
     let belongs = near + wanted.groups.first().map_or(0, |group| group.at) + 1;
-    if without == belongs || placement.outcome == Outcome::Conflict {
+    if without == belongs || placement.outcome == HunkOutcome::Conflict {
         return placement;
     }
     if with.abs_diff(belongs) <= without.abs_diff(belongs) {
@@ -70,7 +70,7 @@ pub(super) fn either(
         present.differences.push(format!("the lines without the change stand here, too, at line {without}"));
         return present;
     }
-    placement.outcome = Outcome::Fuzzy;
+    placement.outcome = HunkOutcome::Fuzzy;
     placement.confidence = placement.confidence.min(0.8);
     placement.differences.push(format!("the lines with the change stand here already, at line {with}"));
     placement

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::outcome::{Edit, Enclosing, How, Outcome};
+use super::outcome::{Edit, Enclosing, How, HunkOutcome};
 use super::review::HunkView;
 use crate::document::counted;
 use crate::patch::Refusal;
@@ -42,13 +42,13 @@ pub struct Counts {
 
 impl Counts {
     /// Counts one more hunk.
-    pub fn add(&mut self, outcome: Outcome) {
+    pub fn add(&mut self, outcome: HunkOutcome) {
         match outcome {
-            Outcome::Applied => self.applied += 1,
-            Outcome::Moved => self.moved += 1,
-            Outcome::Present => self.present += 1,
-            Outcome::Fuzzy => self.fuzzy += 1,
-            Outcome::Conflict => self.conflict += 1,
+            HunkOutcome::Applied => self.applied += 1,
+            HunkOutcome::Moved => self.moved += 1,
+            HunkOutcome::Present => self.present += 1,
+            HunkOutcome::Fuzzy => self.fuzzy += 1,
+            HunkOutcome::Conflict => self.conflict += 1,
         }
     }
 
@@ -97,7 +97,7 @@ pub struct FileReport {
     /// What is done.
     pub action: FileAction,
     /// Whether that is as asked; a file with hunks has its outcome in them.
-    pub outcome: Outcome,
+    pub outcome: HunkOutcome,
     /// What is to be said of the file as a whole.
     pub notes: Vec<String>,
     /// Its hunks.
@@ -112,7 +112,7 @@ pub struct HunkReport {
     /// The line of the patch that holds its header.
     pub patch_line: usize,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: HunkOutcome,
     /// How it was placed.
     pub how: How,
     /// From 0 (a guess) to 1 (word for word, in one place).
@@ -184,7 +184,7 @@ impl PortReport {
     /// True if a hunk was placed, or found to be there, although something differs.
     pub fn is_doubtful(&self) -> bool {
         self.counts.fuzzy > 0
-            || self.hunks().any(|hunk| hunk.outcome == Outcome::Present && hunk.confidence < 1.0)
+            || self.hunks().any(|hunk| hunk.outcome == HunkOutcome::Present && hunk.confidence < 1.0)
     }
 
     /// True if nothing is left to a person.
@@ -227,7 +227,7 @@ impl FileReport {
             path: refusal.path.clone(),
             onto: None,
             action: FileAction::Nothing,
-            outcome: Outcome::Conflict,
+            outcome: HunkOutcome::Conflict,
             notes: vec![format!("line {} of the patch: {}", refusal.line, refusal.problem)],
             hunks: Vec::new(),
         }
@@ -262,7 +262,7 @@ impl HunkReport {
             None => Ok(()),
         };
         match (self.outcome, self.placed) {
-            (Outcome::Conflict, _) => {
+            (HunkOutcome::Conflict, _) => {
                 write!(f, ", asked for line {}", self.asked)?;
                 if let Some(near) = self.near {
                     write!(f, ", belongs near {near}")?;
@@ -283,7 +283,7 @@ impl HunkReport {
         if let Some(onto) = &self.onto {
             write!(f, ", in {onto}")?;
         }
-        if self.outcome == Outcome::Fuzzy {
+        if self.outcome == HunkOutcome::Fuzzy {
             write!(f, ", confidence {:.0}%", self.confidence * 100.0)?;
         }
         f.write_char('\n')?;

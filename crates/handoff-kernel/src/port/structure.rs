@@ -1,6 +1,6 @@
 //! What must hold of a file around each placement: conditionals and brackets that are closed as before.
 
-use super::outcome::{Outcome, Placement};
+use super::outcome::{HunkOutcome, Placement};
 use super::scope::Language;
 use super::source::Source;
 use crate::patch::{FilePatch, Hunk, Op};
@@ -119,7 +119,7 @@ pub(super) fn unbalanced(
     placements: &[Placement],
     source: &Source,
 ) -> Vec<(usize, String)> {
-    let placed = |placement: &Placement| placement.outcome != Outcome::Conflict;
+    let placed = |placement: &Placement| placement.outcome != HunkOutcome::Conflict;
     let off: Vec<Balance> = file
         .hunks
         .iter()

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::history::{Commit, History, HistoryError};
 use crate::patch::{self, Input, InputError, Patch, Series, load};
-use crate::port::{Options, Outcome, PortError, PortReport, port};
+use crate::port::{HunkOutcome, Options, PortError, PortReport, port};
 
 /// How far to look.
 #[derive(Debug, Clone, Copy)]
@@ -142,7 +142,7 @@ fn patches_of(repository: &Path, id: &str) -> Result<Vec<Patch>, InputError> {
 fn conflicts_of(report: &PortReport, last: usize) -> usize {
     let own = report.patches.len().saturating_sub(last);
     let hunks = report.patches[own..].iter().flat_map(|patch| &patch.files).flat_map(|file| &file.hunks);
-    hunks.filter(|hunk| hunk.outcome == Outcome::Conflict).count()
+    hunks.filter(|hunk| hunk.outcome == HunkOutcome::Conflict).count()
 }
 
 /// Commits that brought lines which hunks in conflict expect and the tree does not have, each with why.
@@ -162,7 +162,7 @@ fn candidates(
             let text = String::from_utf8_lossy(&text);
             let present: BTreeSet<&str> = text.lines().map(str::trim).collect();
             for (hunk, hunk_report) in file.hunks.iter().zip(&file_report.hunks) {
-                if hunk_report.outcome != Outcome::Conflict {
+                if hunk_report.outcome != HunkOutcome::Conflict {
                     continue;
                 }
                 let count = hunk.before().count();

@@ -98,7 +98,7 @@ fn with_text(mut branches: Vec<Branch>, source: &str) -> Vec<Branch> {
 
 /// Finds a function in gcov's JSON.
 fn parse(text: &str, function: &str) -> Result<Result<Counts, String>, serde_json::Error> {
-    let report: Report = serde_json::from_str(text)?;
+    let report: GcovReport = serde_json::from_str(text)?;
     for file in report.files {
         let Some(found) = file.functions.iter().find(|candidate| candidate.name == function) else {
             continue;
@@ -122,7 +122,7 @@ fn parse(text: &str, function: &str) -> Result<Result<Counts, String>, serde_jso
 }
 
 #[derive(Deserialize)]
-struct Report {
+struct GcovReport {
     files: Vec<File>,
 }
 

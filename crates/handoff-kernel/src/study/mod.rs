@@ -68,7 +68,7 @@ pub type Measure<'a> = dyn FnMut(&Study, [&Boot; 2]) -> Result<Measured, StudyEr
 
 /// What came of a study, so far.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct StudyOutcome {
     pub steps: Vec<(Step, Done)>,
     /// Steps that were done before and needed not be done again.
     pub kept: Vec<Step>,
@@ -77,7 +77,7 @@ pub struct Outcome {
     pub html: PathBuf,
 }
 
-impl Outcome {
+impl StudyOutcome {
     /// True if every step that was done is as it should be.
     #[must_use]
     pub fn is_good(&self) -> bool {
@@ -133,7 +133,11 @@ impl StudyError {
 /// # Errors
 ///
 /// [`StudyError`]; the steps that were done by then are kept, and the document of them is written.
-pub fn run(study: &Study, options: &Options<'_>, measure: &mut Measure<'_>) -> Result<Outcome, StudyError> {
+pub fn run(
+    study: &Study,
+    options: &Options<'_>,
+    measure: &mut Measure<'_>,
+) -> Result<StudyOutcome, StudyError> {
     if cfg!(not(feature = "c-sources")) && options.until >= Step::Analyse {
         // Before a tree is fetched, which takes minutes.
         return Err(PortError::NotBuilt.into());
@@ -158,7 +162,7 @@ pub fn run(study: &Study, options: &Options<'_>, measure: &mut Measure<'_>) -> R
     let markdown = write("study.md", document::markdown(&blocks))?;
     let html = write("study.html", document::html(&study.title, &blocks))?;
     result?;
-    Ok(Outcome { steps, kept, markdown, html })
+    Ok(StudyOutcome { steps, kept, markdown, html })
 }
 
 /// Makes sure that no other process works in the folder, until the file is dropped.

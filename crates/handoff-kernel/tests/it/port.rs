@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::corpus;
 use handoff_kernel::patch::{Limits, Series, parse};
-use handoff_kernel::port::{FileAction, How, Options, Outcome, PortReport, port};
+use handoff_kernel::port::{FileAction, How, HunkOutcome, Options, PortReport, port};
 use handoff_testkit::{require, require_tool};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -52,8 +52,10 @@ fn the_corpus_is_ported_without_a_silent_mistake() {
                 .unwrap_or_else(|| panic!("no hunk {number} of {file}\n{shown}"));
             assert!(outcomes.iter().any(|outcome| outcome == hunk.outcome.word()), "{outcomes:?}\n{shown}");
             match hunk.outcome {
-                Outcome::Fuzzy => assert!(!hunk.differences.is_empty(), "fuzzy without a reason\n{shown}"),
-                Outcome::Conflict => assert!(hunk.needs.is_some(), "a conflict without a need\n{shown}"),
+                HunkOutcome::Fuzzy => {
+                    assert!(!hunk.differences.is_empty(), "fuzzy without a reason\n{shown}")
+                }
+                HunkOutcome::Conflict => assert!(hunk.needs.is_some(), "a conflict without a need\n{shown}"),
                 _ => {}
             }
             seen += 1;
@@ -105,7 +107,7 @@ fn the_file_that_the_patch_was_made_for_helps() {
         assert!(!certain || conflicts(&report) <= conflicts(&without), "{shown}");
         if case.expect.iter().all(|(_, _, outcomes)| outcomes.len() == 1) {
             let (is, want) = (corpus::files(folder.path()), corpus::files(&case.folder.join("want")));
-            let placed = report.hunks().all(|hunk| hunk.outcome != Outcome::Conflict);
+            let placed = report.hunks().all(|hunk| hunk.outcome != HunkOutcome::Conflict);
             assert!(!placed || is == want || without.counts.conflict > 0, "{shown}");
         }
     }
@@ -120,11 +122,14 @@ fn a_hunk_in_its_place_is_applied() {
     let folder = tree(&[("x.c", FILE)]);
     let report = port(&series(CHANGE), folder.path(), &Options::default()).unwrap();
     let hunk = report.hunks().next().unwrap();
-    assert_eq!((hunk.outcome, hunk.how, hunk.asked, hunk.placed), (Outcome::Applied, How::Exact, 7, Some(7)));
+    assert_eq!(
+        (hunk.outcome, hunk.how, hunk.asked, hunk.placed),
+        (HunkOutcome::Applied, How::Exact, 7, Some(7))
+    );
     assert_eq!(hunk.enclosing.as_ref().unwrap().name, "f");
     assert_eq!(read(&folder, "x.c"), FILE.replace("\ttwo(a);\n", "\ttwo(a);\n\tmore(a);\n"));
     let again = port(&series(CHANGE), folder.path(), &Options::default()).unwrap();
-    assert_eq!(again.hunks().next().unwrap().outcome, Outcome::Present);
+    assert_eq!(again.hunks().next().unwrap().outcome, HunkOutcome::Present);
     assert!(again.written.is_empty());
 }
 
@@ -315,7 +320,7 @@ proptest! {
         let hunk = report.hunks().next().unwrap();
         let after = read(&folder, "x.c");
         let lines: Vec<&str> = after.lines().collect();
-        if hunk.outcome == Outcome::Conflict {
+        if hunk.outcome == HunkOutcome::Conflict {
             prop_assert!(!after.contains("added(q)"));
         } else {
             let place = lines.iter().position(|line| *line == "\tadded(q);").unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 use handoff_kernel::patch::{Input, Limits, Series, load, parse};
 use handoff_kernel::port::aside::{Onto, look, to_branch, to_folder};
 use handoff_kernel::port::commit::CommitError;
-use handoff_kernel::port::{Options, Outcome, port};
+use handoff_kernel::port::{HunkOutcome, Options, port};
 use handoff_testkit::{require, require_tool};
 use tempfile::TempDir;
 
@@ -99,7 +99,7 @@ fn the_series_is_written_as_it_fits() {
     let fresh = repository();
     let again = load(&Input::Path(quilt.clone()), &Limits::default()).unwrap();
     let report = port(&again, fresh.path(), &Options::default()).unwrap();
-    assert!(report.hunks().all(|hunk| hunk.outcome == Outcome::Applied), "{report}");
+    assert!(report.hunks().all(|hunk| hunk.outcome == HunkOutcome::Applied), "{report}");
     assert_eq!(git(fresh.path(), &["diff", "HEAD", "--stat", "--", "x.c"]).lines().count(), 2);
     // A folder with something in it is not mixed with it.
     let used = to_folder(&series(), &head(folder.path()), &quilt, &Options::default());

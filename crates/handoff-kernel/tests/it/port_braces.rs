@@ -1,6 +1,6 @@
 //! Statements without braces: a second one does not go beside the only one that they hold.
 
-use handoff_kernel::port::Outcome;
+use handoff_kernel::port::HunkOutcome;
 
 use crate::port_honest::{hunk, patch, quiet, read, run, tree};
 
@@ -12,7 +12,7 @@ fn refused(lines: &str, words: &[&str]) {
     let change = patch(&[(6, "static void update_top_cache_domain(int cpu)", lines)]);
     let report = run(&folder, &change, &quiet());
     let hunk = hunk(&report, 1);
-    assert_eq!(hunk.outcome, Outcome::Conflict, "{report}\n{}", read(&folder, "x.c"));
+    assert_eq!(hunk.outcome, HunkOutcome::Conflict, "{report}\n{}", read(&folder, "x.c"));
     let needs = hunk.needs.as_deref().unwrap_or_default();
     for word in words {
         assert!(needs.contains(word), "{needs}");
@@ -51,7 +51,7 @@ fn braces_that_the_patch_brings_are_enough() {
     let lines = " \tsd = highest_flag_domain(cpu, SD_SHARE_LLC);\n-\tif (sd)\n+\tif (sd) {\n \t\tid = cpumask_first(sched_domain_span(sd));\n+\t\tsize = cpumask_weight(sched_domain_span(sd));\n+\t}\n \n \trcu_assign_pointer(per_cpu(sd_llc, cpu), sd);\n";
     let report =
         run(&folder, &patch(&[(6, "static void update_top_cache_domain(int cpu)", lines)]), &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy, "{report}");
     assert!(read(&folder, "x.c").contains("\tif (sd) {\n\t\tid = cpumask_first(sched_domain_span(sd));\n\t\tsize = cpumask_weight(sched_domain_span(sd));\n\t}\n\n\trcu"), "{}", read(&folder, "x.c"));
 }
 

@@ -1,6 +1,6 @@
 //! Hunks that say enough of their place although much around it is other: shapes that real fixes have.
 
-use handoff_kernel::port::{Options, Outcome};
+use handoff_kernel::port::{HunkOutcome, Options};
 use handoff_testkit::{require, require_tool};
 
 use crate::port_honest::{hunk, patch, quiet, read, run, tree};
@@ -43,7 +43,7 @@ fn an_argument_goes_into_its_call() {
     // The hunk starts behind the opening parenthesis, and its last line is other here.
     let body = " \t\tSENDER,\n \t\tlogin->reply,\n \t\t&login->length,\n+\t\tPAIRS,\n \t\tlogin->list);\n-\tif (ret < 0)\n+\tif (ret < 0) {\n+\t\treport(login);\n \t\treturn -1;\n+\t}\n \n \tif (!negotiated(login->list)) {\n \t\tbool needed = is_needed(login);\n";
     let report = run(&folder, &patch(&[(26, "static int start(struct login *login)", body)]), &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy, "{report}");
     let now = read(&folder, "x.c");
     assert!(now.contains("&login->length,\n\t\tPAIRS,\n\t\tlogin->list);\n\tif (ret < 0) {\n"), "{now}");
 }
@@ -89,7 +89,7 @@ fn twins_are_told_apart_by_a_line_that_only_one_has() {
     let folder = tree(&[("x.c", &file)]);
     let report =
         run(&folder, &patch(&[(40, "int gem_object_write_phys(struct object *obj,", body)]), &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy, "{report}");
     let changed = file.find("args_read").unwrap();
     assert!(read(&folder, "x.c")[changed..].contains("address("), "{report}");
     // Without that line nothing says which is meant.
@@ -97,7 +97,7 @@ fn twins_are_told_apart_by_a_line_that_only_one_has() {
     let body = body.replace("args_read", "args_other");
     let report =
         run(&folder, &patch(&[(40, "int gem_object_write_phys(struct object *obj,", &body)]), &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Conflict, "{report}");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_removed_line_that_stands_once_needs_no_other() {
     let folder = tree(&[("x.c", &format!("/* x */\n{all}\nint x;\n"))]);
     let body = " \n #include <linux/engine.h>\n-#include <crypto/rng.h>\n #include <crypto/cipher.h>\n #include <linux/clock.h>\n #include <linux/delay.h>\n";
     let report = run(&folder, &patch(&[(12, "", body)]), &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy, "{report}");
     assert_eq!(read(&folder, "x.c"), format!("/* x */\n{}\nint x;\n", all.replace(&include("rng"), "")));
 }
 
@@ -136,7 +136,7 @@ fn a_blank_line_goes_with_the_lines_below_it() {
     // Here is no reset between the two blank lines of the hunk, and one blank line.
     let body = " \t\tupdate_guest(matrix);\n \n \treset_queues(matrix, filtered);\n-\n-\tunlock(&matrix->devices);\n-\tunlock(&matrix->guest->lock);\n }\n \n void scan(void)\n";
     let report = run(&folder, &patch(&[(92, "static void plug(struct matrix *matrix)", body)]), &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy, "{report}");
     let now = read(&folder, "x.c");
     assert!(now.contains("\t\tupdate_guest(matrix);\n}\n\nvoid scan"), "{now}");
 }
@@ -199,11 +199,11 @@ fn an_entry_that_comes_first_stays_first() {
     );
     for (entries, expect, outcome) in [
         // As it was there; below an entry of the older line's own; where the entry below is not at all.
-        (&[below, older][..], &[own, below, older][..], Outcome::Applied),
-        (&[newer, below, older], &[own, newer, below, older], Outcome::Fuzzy),
-        (&[newer, older], &[own, newer, older], Outcome::Fuzzy),
+        (&[below, older][..], &[own, below, older][..], HunkOutcome::Applied),
+        (&[newer, below, older], &[own, newer, below, older], HunkOutcome::Fuzzy),
+        (&[newer, older], &[own, newer, older], HunkOutcome::Fuzzy),
         // It is there, and other entries came since.
-        (&[newer, own, older], &[newer, own, older], Outcome::Present),
+        (&[newer, own, older], &[newer, own, older], HunkOutcome::Present),
     ] {
         let folder = tree(&[("ChangeLog", &log(entries))]);
         let report = run(&folder, &patch, &quiet());
@@ -220,7 +220,7 @@ fn an_entry_of_lines_that_repeat_is_not_already_there() {
         "--- a/NEWS\n+++ b/NEWS\n@@ -1,3 +1,6 @@\n+Notes\n+- Faults mended.\n+\n Notes\n - Smaller.\n \n";
     let folder = tree(&[("NEWS", file)]);
     let report = run(&folder, patch, &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy, "{report}");
     assert_eq!(read(&folder, "NEWS"), format!("{entry}{file}"), "{report}");
 }
 
@@ -230,7 +230,7 @@ fn what_was_for_the_beginning_of_a_file_is_doubted_elsewhere() {
         "--- a/x.sh\n+++ b/x.sh\n@@ -1,3 +1,4 @@\n+set -e\n name=value\n other=$name\n third=$other\n";
     let folder = tree(&[("x.sh", "#!/bin/sh\n# Of another kind.\nname=value\nother=$name\nthird=$other\n")]);
     let report = run(&folder, patch, &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy, "{report}");
     assert!(read(&folder, "x.sh").contains("kind.\nset -e\nname"), "{report}");
 }
 
@@ -242,5 +242,5 @@ fn a_line_among_its_like_is_not_already_there() {
     let folder = tree(&[("Makefile", &file)]);
     let patch = "--- a/Makefile\n+++ b/Makefile\n@@ -16,6 +16,7 @@ endif\n endif\n endif\n endif\n+endif\n # Include paths\n FLAGS+= -Ione -Itwo -Ithree\n \n";
     let report = run(&folder, patch, &quiet());
-    assert!(matches!(hunk(&report, 1).outcome, Outcome::Fuzzy | Outcome::Conflict), "{report}");
+    assert!(matches!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy | HunkOutcome::Conflict), "{report}");
 }

@@ -1,6 +1,6 @@
 //! Where lists, logs and files begin and end, when nothing that stood beside an added line is here.
 
-use handoff_kernel::port::{Options, Outcome};
+use handoff_kernel::port::{HunkOutcome, Options};
 use handoff_testkit::{require, require_tool};
 
 use crate::port_honest::{hunk, patch, quiet, read, run, tree};
@@ -10,7 +10,7 @@ fn with_doubt(path: &str, file: &str, (start, body): (usize, &str)) -> String {
     let folder = tree(&[(path, file)]);
     let change = patch(&[(start, "", body)]).replace("/x.c\n", &format!("/{path}\n"));
     let report = run(&folder, &change, &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy, "{report}");
     read(&folder, path)
 }
 
@@ -49,16 +49,16 @@ fn a_section_that_ended_its_file_ends_it_here() {
         (run(&folder, &change, &quiet()), read(&folder, "t.py"))
     };
     let (report, now) = in_class("class Second(Base):");
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy, "{report}");
     assert_eq!(now, format!("{file}\n    def test_c(self):\n        self.check(3)\n"));
     let (report, now) = in_class("class First(Base):");
-    assert_eq!((hunk(&report, 1).outcome, &*now), (Outcome::Conflict, file), "{report}");
+    assert_eq!((hunk(&report, 1).outcome, &*now), (HunkOutcome::Conflict, file), "{report}");
     // What continues the block above is not put behind another one, unless that ends with the same line.
     let body = "   a: one\n   b: two\n   delegate_to: host\n+  all: true\n";
     let folder = tree(&[("x.yml", "- c: three\n  d: four\n")]);
     let change = patch(&[(19, "", body)]).replace("/x.c\n", "/x.yml\n");
     let report = run(&folder, &change, &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Conflict, "{report}");
     let same = "- c: three\n  d: four\n  delegate_to: host\n";
     assert_eq!(with_doubt("x.yml", same, (19, body)), format!("{same}  all: true\n"));
 }
@@ -87,7 +87,7 @@ fn a_header_is_sorted_in_among_those_of_its_folder() {
     let body =
         " #include <isc/mem.h>\n #include <isc/print.h>\n+#include <isc/thread.h>\n #include <isc/util.h>\n";
     let report = run(&tree(&[("x.c", &mixed)]), &patch(&[(31, "", body)]), &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Conflict, "{report}");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn the_file_that_a_patch_was_made_for_does_not_make_a_method_a_stranger() {
     let change = patch(&[(9, "class Agent(Manager):", body)]).replace("/x.c\n", "/x.py\n");
     let folder = tree(&[("x.py", &here)]);
     let report = run(&folder, &change, &Options { source: Some(source.path().to_owned()), ..quiet() });
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy, "{report}");
     let more = "\n        if network.more:\n            self.update(network)\n\n    @lock";
     assert_eq!(read(&folder, "x.py"), here.replace("\n    @lock", more));
 }
@@ -129,7 +129,7 @@ fn a_hunk_that_lacks_its_edges_goes_where_the_rest_stands_once() {
         &patch(&[(300, "", body)]).replace("/x.c\n", "/pre.yml\n"),
         &quiet(),
     );
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Conflict, "{report}");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_change_for_a_function_that_is_gone_says_where_its_lines_stand_in_others() {
     let body = " \tstart();\n-\tmiddle();\n+\tcentre();\n \tend();\n";
     let folder = tree(&[("x.c", &(of("g") + &of("h") + &of("i")))]);
     let report = run(&folder, &patch(&[(10, "int f(void)", body)]), &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Conflict, "{report}");
     let said = report.to_string();
     assert!(said.contains("the same lines stand at lines 10, 3, 17, but the change is for `f`"), "{said}");
 }
@@ -150,5 +150,5 @@ fn of_thousands_of_equal_places_the_one_that_the_patch_names_is_taken() {
     let body = " \t{ 0, 0 },\n".repeat(3) + "+\t{ 1, 0 },\n" + &" \t{ 0, 0 },\n".repeat(3);
     let folder = tree(&[("x.c", &format!("int a[] = {{\n{file}}};\n"))]);
     let report = run(&folder, &patch(&[(50_001, "int a[] = {", &body)]), &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy, "{report}");
 }

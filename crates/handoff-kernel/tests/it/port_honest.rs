@@ -3,7 +3,7 @@
 use std::fs;
 
 use handoff_kernel::patch::{Limits, parse};
-use handoff_kernel::port::{FileAction, HunkReport, Options, Outcome, PortReport, port};
+use handoff_kernel::port::{FileAction, HunkOutcome, HunkReport, Options, PortReport, port};
 use tempfile::TempDir;
 
 pub(crate) fn tree(files: &[(&str, &str)]) -> TempDir {
@@ -66,7 +66,7 @@ fn a_lone_endif_is_not_already_there() {
     let after = read(&folder, "x.c");
     let (open, close) = conditions(&after);
     assert_eq!(open, close, "{report}\n{after}");
-    assert_ne!(hunk(&report, 2).outcome, Outcome::Present, "{report}");
+    assert_ne!(hunk(&report, 2).outcome, HunkOutcome::Present, "{report}");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn what_is_already_there_closes_what_it_opens() {
     let report = run(&folder, &change, &quiet());
     let (open, close) = conditions(&read(&folder, "x.c"));
     assert!(open == close || !report.is_clean(), "{report}\n{}", read(&folder, "x.c"));
-    assert_ne!(hunk(&report, 2).outcome, Outcome::Present, "{report}");
+    assert_ne!(hunk(&report, 2).outcome, HunkOutcome::Present, "{report}");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn nothing_is_placed_across_another_else() {
         " \tint first;\n+#ifdef CONFIG_BORE\n \tint second;\n \tint third;\n \tint fourth;\n+#else\n+\tint bore;\n+#endif\n \tint fifth;\n \tint sixth;\n",
     )]);
     let report = run(&folder, &change, &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}\n{}", read(&folder, "x.c"));
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Conflict, "{report}\n{}", read(&folder, "x.c"));
     assert_eq!(read(&folder, "x.c"), file);
 }
 
@@ -123,14 +123,14 @@ fn nothing_is_changed_between_conflict_markers() {
     let folder = tree(&[("x.c", MARKED)]);
     let change = patch(&[(3, "int f(void)", " \ttwo(a);\n+\tmore(a);\n \tthree(a);\n")]);
     let report = run(&folder, &change, &Options::default());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Conflict, "{report}");
     assert_eq!(read(&folder, "x.c"), MARKED, "{report}");
     assert!(report.to_string().contains("conflict markers stand here already, at lines 4-13"), "{report}");
     assert!(read(&folder, "x.c.rej").contains("+\tmore(a);\n"));
     // What stands outside of them is placed as ever.
     let change = patch(&[(1, "", " int f(void)\n {\n+\tzero(a);\n \tone(a);\n")]);
     let report = run(&folder, &change, &Options::default());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Applied, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Applied, "{report}");
     assert_eq!(read(&folder, "x.c"), MARKED.replace("{\n", "{\n\tzero(a);\n"));
 }
 
@@ -198,7 +198,7 @@ fn a_file_to_be_removed_is_found_where_it_is() {
     let folder = tree(&[("include/linux/tcp.h", content)]);
     let report = run(&folder, &patch, &Options::default());
     assert_eq!(report.patches[0].files[0].action, FileAction::Delete, "{report}");
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy, "{report}");
     assert!(!folder.path().join("include/linux/tcp.h").exists());
     // With other content it is a person's.
     let folder = tree(&[("include/linux/tcp.h", &content.replace("tcp_init", "tcp_start"))]);
@@ -213,12 +213,12 @@ fn the_end_of_a_file_is_not_its_middle() {
     let change = patch(&[(1, "", " int first(void);\n int second(void);\n+int added(void);\n")]);
     let folder = tree(&[("x.c", &format!("int zero(void);\n{file}"))]);
     let report = run(&folder, &change, &quiet());
-    assert!(matches!(hunk(&report, 1).outcome, Outcome::Fuzzy | Outcome::Conflict), "{report}");
+    assert!(matches!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy | HunkOutcome::Conflict), "{report}");
     assert!(report.to_string().contains("end of the file"), "{report}");
     // At the end it is certain.
     let folder = tree(&[("x.c", "int zero(void);\nint first(void);\nint second(void);\n")]);
     let report = run(&folder, &change, &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Moved, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Moved, "{report}");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn what_stands_there_is_not_put_in_twice() {
     let folder = tree(&[("x.c", &file)]);
     let report = run(&folder, &change, &quiet());
     assert_eq!(read(&folder, "x.c"), file, "{report}");
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Present, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Present, "{report}");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn a_change_is_not_made_twice_where_its_lines_repeat() {
     let folder = tree(&[("x.c", &after)]);
     let report = run(&folder, &change, &quiet());
     assert_eq!(read(&folder, "x.c"), after, "{report}");
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Present, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Present, "{report}");
     assert!(report.is_doubtful(), "{report}");
     // Where it was not made, it is.
     let folder = tree(&[("x.c", &before)]);
@@ -290,7 +290,7 @@ fn what_another_hunk_takes_away_is_not_there_already() {
     let folder = tree(&[("x.c", &file)]);
     let report = run(&folder, &change, &quiet());
     let after = read(&folder, "x.c");
-    assert_ne!(hunk(&report, 2).outcome, Outcome::Present, "{report}");
+    assert_ne!(hunk(&report, 2).outcome, HunkOutcome::Present, "{report}");
     assert!(after.contains("set_owner") || !report.is_clean(), "{report}\n{after}");
 }
 
@@ -315,7 +315,7 @@ fn the_nearer_of_twins_is_not_taken() {
     )]);
     let folder = tree(&[("x.c", &file)]);
     let report = run(&folder, &change, &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Conflict, "{report}");
     assert_eq!(read(&folder, "x.c"), file);
 }
 
@@ -340,14 +340,14 @@ fn with_twins(first: usize, apart: usize) -> (TempDir, PortReport) {
 fn the_nearer_of_twins_is_taken_where_the_other_is_far_away() {
     for (first, apart) in [(210, 100), (200 + 64, 6 * 64)] {
         let (folder, report) = with_twins(first, apart);
-        assert_eq!(hunk(&report, 1).outcome, Outcome::Fuzzy, "{first} {apart}: {report}");
+        assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Fuzzy, "{first} {apart}: {report}");
         assert_eq!(read(&folder, "x.c").lines().nth(first + 1), Some("\t\tcount(q);"));
     }
     // Not far enough, too far from where the patch has it, and too close to each other.
     for (first, apart) in [(220, 80), (200 + 65, 1000), (202, 30)] {
         let (_, report) = with_twins(first, apart);
         let hunk = hunk(&report, 1);
-        assert_eq!(hunk.outcome, Outcome::Conflict, "{first} {apart}: {report}");
+        assert_eq!(hunk.outcome, HunkOutcome::Conflict, "{first} {apart}: {report}");
         let both = format!("lines {first}, {}", first + apart);
         assert!(hunk.needs.as_ref().is_some_and(|needs| needs.contains(&both)), "{report}");
     }
@@ -378,7 +378,7 @@ fn twins_are_told_apart_by_the_heading() {
     )]);
     let folder = tree(&[("x.c", &file)]);
     let report = run(&folder, &change, &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Moved, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Moved, "{report}");
     let want = file.replace(&part("second"), &part("second").replace("int a)", "int a, int b)"));
     assert_eq!(read(&folder, "x.c"), want);
 }
@@ -412,7 +412,10 @@ fn the_own_heading_of_the_place_outranks_what_lines_let_guess() {
         let folder = tree(&[(name, &format!("int more;\nint lines;\n{before}int last;\n"))]);
         let change = patch(&[(3, heading, lines)]).replace("x.c", name);
         let report = run(&folder, &change, &quiet());
-        assert!(matches!(hunk(&report, 1).outcome, Outcome::Moved | Outcome::Applied), "{heading}: {report}");
+        assert!(
+            matches!(hunk(&report, 1).outcome, HunkOutcome::Moved | HunkOutcome::Applied),
+            "{heading}: {report}"
+        );
         assert!(hunk(&report, 1).confidence > 0.99, "{report}");
     }
 }
@@ -440,7 +443,7 @@ fn line_ends_are_those_of_the_file() {
     let folder = tree(&[("x.c", file)]);
     let change = patch(&[(1, "", " int a;\n int b;\n+int new;\n int c;\n int d;\n")]);
     let report = run(&folder, &change, &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Applied, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Applied, "{report}");
     assert_eq!(read(&folder, "x.c"), file.replace("int c", "int new;\r\nint c"));
 }
 
@@ -501,7 +504,7 @@ fn rows_of_a_table_are_known_by_their_numbers() {
     let other = format!(" {} {}+{} {}", row("0x1111"), row("0x1112"), row("0x1113"), row("0x1114"));
     let folder = tree(&[("x.c", &file)]);
     let report = run(&folder, &patch(&[(40, head.trim_end(), &other)]), &quiet());
-    assert_eq!(hunk(&report, 1).outcome, Outcome::Conflict, "{report}");
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Conflict, "{report}");
 }
 
 #[test]

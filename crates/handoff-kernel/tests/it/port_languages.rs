@@ -1,6 +1,6 @@
 //! Files that are not C: what encloses a line, which heading names it, and where lists and files end.
 
-use handoff_kernel::port::{Outcome, PortReport};
+use handoff_kernel::port::{HunkOutcome, PortReport};
 
 use crate::port_honest::{patch, quiet, read, run, tree};
 
@@ -16,7 +16,7 @@ fn ported(path: &str, file: &str, hunk: Lines<'_>) -> (PortReport, String) {
 }
 
 /// The change is made behind the only line with this text, with doubt or without.
-fn goes_behind(path: &str, file: &str, hunk: Lines<'_>, line: &str, outcome: Outcome) {
+fn goes_behind(path: &str, file: &str, hunk: Lines<'_>, line: &str, outcome: HunkOutcome) {
     let (report, now) = ported(path, file, hunk);
     assert_eq!(report.hunks().next().unwrap().outcome, outcome, "{report}");
     assert_eq!(file.matches(line).count(), 1, "{line}");
@@ -55,7 +55,7 @@ fn a_class_tells_equal_methods_apart() {
     );
     let (report, now) = ported("t.py", TESTS, hunk);
     let hunk = report.hunks().next().unwrap();
-    assert_ne!(hunk.outcome, Outcome::Conflict, "{report}");
+    assert_ne!(hunk.outcome, HunkOutcome::Conflict, "{report}");
     assert_eq!(hunk.enclosing.as_ref().unwrap().name, "Second.test_add");
     assert_eq!(now.matches("self.log").count(), 1);
     assert!(now.find("self.log").unwrap() > now.find("@decorated").unwrap(), "{now}");
@@ -69,7 +69,7 @@ fn a_driver_of_git_names_the_method() {
         "def test_remove(self):",
         "             return value\n+        self.log(self.value)\n         self.value = remove(2, 1)\n         self.check(self.value)\n",
     );
-    goes_behind("t.py", &tests, hunk, "            return value\n", Outcome::Fuzzy);
+    goes_behind("t.py", &tests, hunk, "            return value\n", HunkOutcome::Fuzzy);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn methods_of_go_have_their_receiver() {
         method("Client").replace("s.done()", "s.done() // now")
     );
     let hunk = (90, "func (s *Client) Close() error {", " \ts.done()\n+\ts.log()\n \treturn s.err\n }\n \n");
-    goes_behind("x.go", &file, hunk, "\ts.done() // now\n", Outcome::Fuzzy);
+    goes_behind("x.go", &file, hunk, "\ts.done() // now\n", HunkOutcome::Fuzzy);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_list_in_order_stays_in_order() {
         "import sys",
         " \n from app import base\n+from app.old import loop\n from app import view\n \n x = 1\n",
     );
-    goes_behind("x.py", file, hunk, "from app.old import cache\n", Outcome::Fuzzy);
+    goes_behind("x.py", file, hunk, "from app.old import cache\n", HunkOutcome::Fuzzy);
     // Lines that only happen to ascend are no list.
     let file = "def f():\n    a = 1\n    call(b)\n    done(c)\n    exit(d)\n";
     let hunk = (9, "def f():", "     a = 1\n+    zero = 0\n     done(c)\n     exit(d)\n");
@@ -126,7 +126,7 @@ fn the_first_of_a_block_stays_the_first() {
         "jobs:",
         "     uses: ./check.yml\n \n   run:\n+    if: ${{ true }}\n     uses: ./run.yml\n     secrets: inherit\n",
     );
-    goes_behind("w.yml", file, hunk, "  run:\n", Outcome::Fuzzy);
+    goes_behind("w.yml", file, hunk, "  run:\n", HunkOutcome::Fuzzy);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn an_entry_that_is_there_is_not_added_at_the_end_again() {
     let file = [part("a"), part("x"), part("b")].join("\n\n");
     let hunk = (1, "", " def test_a():\n     check(a)\n+\n+\n+def test_b():\n+    check(b)\n");
     let (report, now) = ported("t.py", &file, hunk);
-    assert_eq!(report.hunks().next().unwrap().outcome, Outcome::Present, "{report}");
+    assert_eq!(report.hunks().next().unwrap().outcome, HunkOutcome::Present, "{report}");
     assert_eq!(now, file);
 }
 
@@ -183,7 +183,7 @@ class B:
         "         self.flush(1)\n+        self.log(self.name)\n+        self.mark(self.time)\n+        self.count(self.all)\n         self.stop(self.socket)\n         self.free(self.buffer)\n",
     );
     let (report, now) = ported("x.py", file, hunk);
-    assert_eq!(report.hunks().next().unwrap().outcome, Outcome::Conflict, "{report}");
+    assert_eq!(report.hunks().next().unwrap().outcome, HunkOutcome::Conflict, "{report}");
     let text = report.to_string();
     assert!(text.contains("`B.close`") && text.contains("`A`"), "{report}");
     assert_eq!(now, file);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use handoff_kernel::port::{FileAction, Outcome};
+use handoff_kernel::port::{FileAction, HunkOutcome};
 
 use crate::port_honest::{hunk, quiet, read, run, tree};
 
@@ -54,7 +54,7 @@ fn a_rename_of_a_file_with_another_path_here_is_doubtful() {
     let folder = tree(&[("new/q_first.c", A)]);
     let report = run(&folder, patch, &quiet());
     let hunk = hunk(&report, 1);
-    assert_eq!(hunk.outcome, Outcome::Fuzzy, "{report}");
+    assert_eq!(hunk.outcome, HunkOutcome::Fuzzy, "{report}");
     assert!(
         hunk.differences.iter().any(|one| one.contains("was not renamed to `old/q_second.c`")),
         "{report}"
@@ -72,7 +72,7 @@ fn a_new_file_that_is_here_already_gets_its_mode() {
     let folder = tree(&[("run.sh", "true\n")]);
     let report = run(&folder, patch, &quiet());
     let file = &report.patches[0].files[0];
-    assert_eq!((file.outcome, file.action), (Outcome::Present, FileAction::Modify), "{report}");
+    assert_eq!((file.outcome, file.action), (HunkOutcome::Present, FileAction::Modify), "{report}");
     let mode = fs::metadata(folder.path().join("run.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o111, 0o111);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use handoff_kernel::patch::{Limits, Series, parse};
 use handoff_kernel::port::commit::port_and_commit;
 use handoff_kernel::port::review::{Choice, Decision, Decisions, without_hunk};
-use handoff_kernel::port::{How, Options, Outcome, PortReport, port};
+use handoff_kernel::port::{How, HunkOutcome, Options, PortReport, port};
 use handoff_testkit::browser::{Window, ask};
 use handoff_testkit::{require, require_tool};
 use tempfile::TempDir;
@@ -29,8 +29,8 @@ fn tree() -> TempDir {
 fn looked_at(folder: &TempDir) -> PortReport {
     let options = Options { dry_run: true, review: true, ..Options::default() };
     let report = port(&series(), folder.path(), &options).unwrap();
-    let outcomes: Vec<Outcome> = report.hunks().map(|hunk| hunk.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Fuzzy, Outcome::Conflict, Outcome::Applied], "{report}");
+    let outcomes: Vec<HunkOutcome> = report.hunks().map(|hunk| hunk.outcome).collect();
+    assert_eq!(outcomes, [HunkOutcome::Fuzzy, HunkOutcome::Conflict, HunkOutcome::Applied], "{report}");
     report
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use handoff_kernel::patch::{Limits, parse};
-use handoff_kernel::port::{Options, Outcome, port};
+use handoff_kernel::port::{HunkOutcome, Options, port};
 use handoff_testkit::{repeats, require, require_tool};
 use tempfile::TempDir;
 
@@ -30,8 +30,8 @@ fn made_hunks_go_where_they_belong() {
                 case.expect.iter().any(|(_, _, words)| words.iter().any(|word| word == hunk.outcome.word()));
             let verdict = match hunk.outcome {
                 _ if right && allowed => "right",
-                Outcome::Conflict => "gave up",
-                Outcome::Fuzzy => "wrong, said",
+                HunkOutcome::Conflict => "gave up",
+                HunkOutcome::Fuzzy => "wrong, said",
                 _ => "wrong, unsaid",
             };
             *tally.entry(verdict).or_default() += 1;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use handoff_guest::{Acceleration, Guest, Stopper};
 use handoff_kernel::document::Block;
 use handoff_kernel::patch::{Input, Limits, load};
-use handoff_kernel::study::{self, Boot, Measured, Options, Outcome, Step, Study, StudyError};
+use handoff_kernel::study::{self, Boot, Measured, Options, Step, Study, StudyError, StudyOutcome};
 use handoff_testkit::{require, require_guest, require_tool};
 
 use crate::tiny::{MAKEFILE, Tree, tools};
@@ -84,7 +84,7 @@ impl Case {
         fs::read_to_string(self.tree.path("work").join(name)).expect(name)
     }
 
-    fn run(&self, until: Step, measure: &mut study::Measure<'_>) -> Result<Outcome, StudyError> {
+    fn run(&self, until: Step, measure: &mut study::Measure<'_>) -> Result<StudyOutcome, StudyError> {
         let study = Study::read(&self.tree.path("study.toml"))?;
         let options = Options {
             work: self.tree.path("work"),

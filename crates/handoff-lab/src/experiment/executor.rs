@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn no_patience_is_no_gate() {
+    fn no_time_to_wait_is_no_gate() {
         assert_eq!(QuietGate::usual(Duration::ZERO).wait(&Machine::new().root, None), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The report of `handoff measure phases`: where the time of a transaction goes.
 
-use handoff_workloads::phases::Report;
+use handoff_workloads::phases::PhasesReport;
 use handoff_workloads::phases::points::{Point, Side};
 use minijinja::Value;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use super::{ReportError, page};
 
 #[derive(Serialize)]
 struct Context<'a> {
-    report: &'a Report,
+    report: &'a PhasesReport,
     engine: &'a str,
     count: usize,
     ratio: f64,
@@ -30,7 +30,7 @@ struct Row<'a> {
     quality: &'static str,
 }
 
-pub fn html(report: &Report) -> Result<String, ReportError> {
+pub fn html(report: &PhasesReport) -> Result<String, ReportError> {
     let segments = report.segments().iter().zip(&report.points()[1..]);
     let rows = segments.map(|(segment, to)| Row {
         name: format!("{} \u{2192} {}", segment.from, segment.to),
@@ -54,7 +54,7 @@ pub fn html(report: &Report) -> Result<String, ReportError> {
 }
 
 /// The segments end to end, each as long as its median.
-fn waterfall(report: &Report) -> Waterfall {
+fn waterfall(report: &PhasesReport) -> Waterfall {
     let mut at = 0.0;
     let bars = report.segments().iter().zip(report.points()).map(|(segment, from)| {
         let start = at;
@@ -83,7 +83,7 @@ fn colour(side: Side) -> usize {
 }
 
 /// How much of the medians begins on which side.
-fn sides(report: &Report) -> Vec<(&'static str, u64)> {
+fn sides(report: &PhasesReport) -> Vec<(&'static str, u64)> {
     let of = |side: Side| {
         let segments = report.segments().iter().zip(report.points());
         segments.filter(|(_, from)| from.side == side).map(|(segment, _)| segment.median_ns).sum()

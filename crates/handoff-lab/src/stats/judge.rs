@@ -261,15 +261,15 @@ fn shape_caveats(rounds: &[Round], change: &[f64]) -> Vec<Caveat> {
         ("B", rounds.iter().map(|r| r.b).collect()),
     ] {
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-        if let Some(humps) = Bimodality::of(&logs) {
+        if let Some(modes) = Bimodality::of(&logs) {
             caveats.push(Caveat::weakens(
                 "bimodal",
                 format!(
                     "the runs of {name} fall into two groups, around {} and {} ({:.0}% in the upper): the \
                      difference may be how often each is hit, so look at the distributions",
-                    short(humps.low.exp()),
-                    short(humps.high.exp()),
-                    humps.upper_share * 100.0
+                    short(modes.low.exp()),
+                    short(modes.high.exp()),
+                    modes.upper_share * 100.0
                 ),
             ));
         }
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn humps_drift_and_outliers_are_said() {
+    fn modes_drift_and_outliers_are_said() {
         let mut two = rounds(5, 30, 1.0, 0.02);
         for round in two.iter_mut().step_by(3) {
             round.b *= 15.0;

@@ -9,7 +9,7 @@
 //! - [`unpaired`], [`paired`]: tests and intervals for two groups and for pairs;
 //! - [`permute`], [`bootstrap`], [`rank`]: exact and resampling machinery;
 //! - [`effect`]: sizes of effects; [`power`]: how many rounds, and what could have been seen;
-//! - [`shape`]: what is wrong with a series: drift, autocorrelation, two humps, outliers;
+//! - [`shape`]: what is wrong with a series: drift, autocorrelation, two modes, outliers;
 //! - [`change`]: where a series of runs changed its level;
 //! - [`sequential`], [`levels`], [`holm`], [`combine`]: several looks, several metrics, several devices;
 //! - [`judge`]: all of it put together into a verdict.

@@ -26,7 +26,7 @@ pub fn smallest_effect(rounds: usize, sd: f64, alpha: f64, power: f64) -> f64 {
 pub(super) const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
 
 /// The standard deviation of single rounds as the interval of all of them tells it: that of normal noise
-/// which would have given an interval of this width. Where noise has long tails or two humps, this
+/// which would have given an interval of this width. Where noise has long tails or two modes, this
 /// predicts what more rounds will do; neither the plain nor a robust deviation does.
 ///
 /// The robust deviation where there is no interval.

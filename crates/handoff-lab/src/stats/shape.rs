@@ -1,4 +1,4 @@
-//! What is wrong with a series of values: drift, autocorrelation, two humps, outliers.
+//! What is wrong with a series of values: drift, autocorrelation, two modes, outliers.
 
 use super::describe::{mean, median, robust_sd, sorted, variance};
 use super::rank::spearman;
@@ -160,9 +160,9 @@ mod tests {
     }
 
     #[test]
-    fn two_humps_are_seen_and_smooth_shapes_are_not() {
+    fn two_modes_are_seen_and_smooth_shapes_are_not() {
         let two = series(3, 30, |i, r| if i % 3 == 0 { 60.0 } else { 4.0 } + r.normal());
-        let found = Bimodality::of(&two).expect("two humps");
+        let found = Bimodality::of(&two).expect("two modes");
         assert!((found.upper_share - 1.0 / 3.0).abs() < 1e-9);
         assert!((found.low - 4.0).abs() < 1.0 && (found.high - 60.0).abs() < 1.0);
         let smooth: [fn(&mut Random) -> f64; 3] =

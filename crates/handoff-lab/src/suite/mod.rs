@@ -16,7 +16,7 @@ pub use result::{GroupResult, SkippedEntry, SubjectResult, SuiteResult};
 
 use crate::clock::timestamp;
 use crate::doctor::Machine;
-use crate::interleave::{Interleave, InterleaveError, Outcome, Progress, Subject, SubjectError};
+use crate::interleave::{Interleave, InterleaveError, InterleaveOutcome, Progress, Subject, SubjectError};
 use crate::stats::describe::median;
 use handoff_workloads::Placement;
 use handoff_workloads::measurement::{BadMeasurement, Better, Clock, Measurement, Unit};
@@ -288,7 +288,7 @@ fn subjects(running: &[StartedEntry]) -> Vec<Subject<'_>> {
 fn group_result(
     group: Group,
     running: &[StartedEntry],
-    outcome: &Outcome,
+    outcome: &InterleaveOutcome,
 ) -> Result<GroupResult, BadMeasurement> {
     let rows = outcome.rows(0.95);
     let mut subjects = Vec::new();

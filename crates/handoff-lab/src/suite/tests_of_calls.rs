@@ -116,7 +116,7 @@ pub fn run(
     (latencies, sums, skipped)
 }
 
-fn summary(parameters: &latency::Parameters, report: &latency::Report) -> Option<Latency> {
+fn summary(parameters: &latency::Parameters, report: &latency::LatencyReport) -> Option<Latency> {
     let pair = report.pairs().first()?;
     let callers = |transactions: &latency::Transactions| Callers {
         p50_ms: transactions.summary.p50,

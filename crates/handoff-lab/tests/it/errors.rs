@@ -48,7 +48,7 @@ fn power_is_as_predicted() {
         let outcome = trials.run(&recording, metric).expect("the metric was recorded");
         println!("{metric}: {outcome:?}");
         // These trials know a share to +-0.01; the rest is that the noise is not normal. (Where it has two
-        // humps, as pp_p99_cg has, no formula predicts well: the verdict then says `bimodal`.)
+        // modes, as pp_p99_cg has, no formula predicts well: the verdict then says `bimodal`.)
         assert!(
             (outcome.found - outcome.predicted).abs() < 0.1,
             "{metric}: found {:.2}, predicted {:.2}",

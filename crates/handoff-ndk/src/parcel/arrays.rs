@@ -4,11 +4,11 @@
 use std::ffi::{c_char, c_void};
 
 use super::values::{hand_over, text};
-use super::{AParcel, Outcome, outcome, readable, writable};
+use super::{AParcel, StatusResult, outcome, readable, writable};
 use crate::status::{STATUS_BAD_VALUE, STATUS_NO_MEMORY, STATUS_OK, STATUS_UNEXPECTED_NULL, binder_status_t};
 
 /// Writes a length, -1 for null; gives how many items follow.
-fn put_length(parcel: &mut AParcel, is_null: bool, length: i32) -> Outcome<usize> {
+fn put_length(parcel: &mut AParcel, is_null: bool, length: i32) -> StatusResult<usize> {
     if length < -1 || (is_null && length > 0) {
         return Err(STATUS_BAD_VALUE);
     }
@@ -18,7 +18,10 @@ fn put_length(parcel: &mut AParcel, is_null: bool, length: i32) -> Outcome<usize
 }
 
 /// Has C make room for so many items, or for null; gives where to put them.
-fn room<T>(count: Option<usize>, allocate: impl FnOnce(i32, *mut *mut T) -> bool) -> Outcome<Option<*mut T>> {
+fn room<T>(
+    count: Option<usize>,
+    allocate: impl FnOnce(i32, *mut *mut T) -> bool,
+) -> StatusResult<Option<*mut T>> {
     let Some(count) = count else {
         return if allocate(-1, std::ptr::null_mut()) { Ok(None) } else { Err(STATUS_UNEXPECTED_NULL) };
     };
@@ -203,7 +206,7 @@ pub unsafe extern "C-unwind" fn AParcel_readBoolArray(
 }
 
 /// Has C make room for items that it takes one by one; gives how many come.
-fn items(count: Option<usize>, allocate: impl FnOnce(i32) -> bool) -> Outcome<usize> {
+fn items(count: Option<usize>, allocate: impl FnOnce(i32) -> bool) -> StatusResult<usize> {
     let length = count.map_or(Ok(-1), i32::try_from).map_err(|_| STATUS_BAD_VALUE)?;
     match (allocate(length), count) {
         (true, count) => Ok(count.unwrap_or_default()),
@@ -282,7 +285,7 @@ pub type AParcel_readParcelableElement = Option<
     unsafe extern "C-unwind" fn(parcel: *const AParcel, data: *mut c_void, index: usize) -> binder_status_t,
 >;
 
-fn checked(status: binder_status_t) -> Outcome<()> {
+fn checked(status: binder_status_t) -> StatusResult<()> {
     if status == STATUS_OK { Ok(()) } else { Err(status) }
 }
 

@@ -21,9 +21,9 @@ pub use arrays::*;
 pub use header::*;
 pub use values::*;
 
-pub(crate) type Outcome<T> = Result<T, binder_status_t>;
+pub(crate) type StatusResult<T> = Result<T, binder_status_t>;
 
-pub(crate) fn outcome(done: Outcome<()>) -> binder_status_t {
+pub(crate) fn outcome(done: StatusResult<()>) -> binder_status_t {
     done.err().unwrap_or(STATUS_OK)
 }
 
@@ -132,7 +132,7 @@ impl AParcel {
     }
 
     /// Writes bytes at the position, and zeros up to a multiple of four.
-    fn put(&mut self, data: &[u8]) -> Outcome<()> {
+    fn put(&mut self, data: &[u8]) -> StatusResult<()> {
         let at = self.position.get();
         let end = at.checked_add(data.len()).and_then(|end| end.checked_next_multiple_of(4));
         let end = end.filter(|end| *end <= LARGEST && at <= self.bytes().len()).ok_or(STATUS_BAD_VALUE)?;
@@ -156,7 +156,7 @@ impl AParcel {
 
     /// [`AParcel::put`] of a number, which mostly comes behind all others and fills words.
     #[inline]
-    fn put_array<const N: usize>(&mut self, raw: [u8; N]) -> Outcome<()> {
+    fn put_array<const N: usize>(&mut self, raw: [u8; N]) -> StatusResult<()> {
         let at = self.position.get();
         if at != self.bytes().len() || at > LARGEST - N || !N.is_multiple_of(4) {
             return self.put(&raw);
@@ -174,11 +174,11 @@ impl AParcel {
         }
     }
 
-    pub(crate) fn put_i32(&mut self, value: i32) -> Outcome<()> {
+    pub(crate) fn put_i32(&mut self, value: i32) -> StatusResult<()> {
         self.put_array(value.to_le_bytes())
     }
 
-    pub(crate) fn put_string(&mut self, text: Option<&str>) -> Outcome<()> {
+    pub(crate) fn put_string(&mut self, text: Option<&str>) -> StatusResult<()> {
         let Some(text) = text else { return self.put_i32(-1) };
         let units = text.encode_utf16().count();
         let mut data = Vec::with_capacity(units * 2 + 6);
@@ -190,7 +190,7 @@ impl AParcel {
     }
 
     /// The next bytes; the position goes behind them and what fills them up to a multiple of four.
-    pub(crate) fn take(&self, size: usize) -> Outcome<&[u8]> {
+    pub(crate) fn take(&self, size: usize) -> StatusResult<&[u8]> {
         let at = self.position.get();
         let end = at.checked_add(size).ok_or(STATUS_BAD_VALUE)?;
         let found = self.bytes().get(at..end).ok_or(STATUS_NOT_ENOUGH_DATA)?;
@@ -198,17 +198,17 @@ impl AParcel {
         Ok(found)
     }
 
-    fn take_array<const N: usize>(&self) -> Outcome<[u8; N]> {
+    fn take_array<const N: usize>(&self) -> StatusResult<[u8; N]> {
         let mut raw = [0; N];
         raw.copy_from_slice(self.take(N)?);
         Ok(raw)
     }
 
-    pub(crate) fn take_i32(&self) -> Outcome<i32> {
+    pub(crate) fn take_i32(&self) -> StatusResult<i32> {
         self.take_array().map(i32::from_le_bytes)
     }
 
-    pub(crate) fn take_string(&self) -> Outcome<Option<String>> {
+    pub(crate) fn take_string(&self) -> StatusResult<Option<String>> {
         let Some(units) = self.take_count(2)? else { return Ok(None) };
         let raw = self.take((units + 1) * 2)?;
         let (text, end) = raw.split_at(units * 2);
@@ -221,7 +221,7 @@ impl AParcel {
     }
 
     /// A count of items of so many bytes at the least; `None` is null. What follows holds so many.
-    fn take_count(&self, least_size: usize) -> Outcome<Option<usize>> {
+    fn take_count(&self, least_size: usize) -> StatusResult<Option<usize>> {
         let count = self.take_i32()?;
         if count == -1 {
             return Ok(None);
@@ -232,7 +232,7 @@ impl AParcel {
     }
 
     /// Passes over what begins with its own size.
-    pub(crate) fn skip_sized(&self) -> Outcome<()> {
+    pub(crate) fn skip_sized(&self) -> StatusResult<()> {
         let size = usize::try_from(self.take_i32()?).map_err(|_| STATUS_BAD_VALUE)?;
         self.take(size.checked_sub(4).ok_or(STATUS_BAD_VALUE)?).map(drop)
     }
@@ -241,7 +241,7 @@ impl AParcel {
     pub(crate) fn take_with<T>(
         &self,
         read: impl FnOnce(&mut Reader<'_>) -> handoff_ipc::Result<T>,
-    ) -> Outcome<T> {
+    ) -> StatusResult<T> {
         let at = self.position.get();
         let bytes = SharedBytes::from_slice(self.bytes().get(at..).ok_or(STATUS_NOT_ENOUGH_DATA)?);
         let mut reader = Reader::new(bytes);
@@ -254,7 +254,7 @@ impl AParcel {
     pub(crate) fn put_objects(
         &mut self,
         write: impl FnOnce(&mut Writer<'_>) -> handoff_ipc::Result<()>,
-    ) -> Outcome<()> {
+    ) -> StatusResult<()> {
         let mut part = Parcel::new();
         part.write(write).map_err(|error| status_of(&error))?;
         let (bytes, objects) = part.parts_mut();
@@ -276,7 +276,7 @@ impl AParcel {
     }
 
     /// The object that stands here, or `None` for a reference to nothing.
-    pub(crate) fn take_flat(&self) -> Outcome<Option<&ParcelObject>> {
+    pub(crate) fn take_flat(&self) -> StatusResult<Option<&ParcelObject>> {
         let found = self.parcel.objects().binary_search_by_key(&self.position.get(), |(at, _)| *at);
         let flat = self.take(FLAT_OBJECT_SIZE)?;
         // That has neither a handle nor a pointer.
@@ -296,14 +296,14 @@ impl Drop for AParcel {
 
 /// # Safety
 /// `parcel` is null or a parcel that nobody else uses meanwhile.
-pub(crate) unsafe fn writable<'a>(parcel: *mut AParcel) -> Outcome<&'a mut AParcel> {
+pub(crate) unsafe fn writable<'a>(parcel: *mut AParcel) -> StatusResult<&'a mut AParcel> {
     // SAFETY: the caller's promise.
     unsafe { parcel.as_mut() }.ok_or(STATUS_UNEXPECTED_NULL)
 }
 
 /// # Safety
 /// As [`writable`], and nobody writes it meanwhile.
-pub(crate) unsafe fn readable<'a>(parcel: *const AParcel) -> Outcome<&'a AParcel> {
+pub(crate) unsafe fn readable<'a>(parcel: *const AParcel) -> StatusResult<&'a AParcel> {
     // SAFETY: the caller's promise.
     unsafe { parcel.as_ref() }.ok_or(STATUS_UNEXPECTED_NULL)
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::{AParcel, Outcome, outcome, readable, writable};
+use super::{AParcel, StatusResult, outcome, readable, writable};
 use crate::status::{STATUS_BAD_VALUE, STATUS_NO_MEMORY, STATUS_UNEXPECTED_NULL, binder_status_t};
 
 /// A pair of functions for a type of number, as it stands alone in a parcel.
@@ -50,7 +50,7 @@ pub type AParcel_stringAllocator =
 ///
 /// # Safety
 /// `text` is null or has `length` bytes.
-pub(super) unsafe fn text<'a>(text: *const c_char, length: i32) -> Outcome<Option<&'a str>> {
+pub(super) unsafe fn text<'a>(text: *const c_char, length: i32) -> StatusResult<Option<&'a str>> {
     if text.is_null() {
         return if length == -1 || length == 0 { Ok(None) } else { Err(STATUS_BAD_VALUE) };
     }
@@ -67,7 +67,7 @@ pub(super) unsafe fn text<'a>(text: *const c_char, length: i32) -> Outcome<Optio
 pub(super) unsafe fn hand_over(
     text: Option<&str>,
     allocate: impl FnOnce(i32, *mut *mut c_char) -> bool,
-) -> Outcome<()> {
+) -> StatusResult<()> {
     let Some(text) = text else {
         return if allocate(-1, std::ptr::null_mut()) { Ok(()) } else { Err(STATUS_UNEXPECTED_NULL) };
     };

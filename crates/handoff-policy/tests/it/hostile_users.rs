@@ -253,7 +253,9 @@ fn a_flood_of_lines_leaves_room_in_the_log() {
     let (mut lines, mut left_out) = (0, 0);
     for event in &events {
         match event {
-            Event::Told { pid: of, .. } | Event::Placed { pid: of, .. } if *of == pid.as_raw() => lines += 1,
+            Event::Announced { pid: of, .. } | Event::Placed { pid: of, .. } if *of == pid.as_raw() => {
+                lines += 1
+            }
             Event::LeftOut { uid: ATTACKER, lines } => left_out += lines,
             _ => {}
         }

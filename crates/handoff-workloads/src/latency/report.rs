@@ -16,7 +16,7 @@ use crate::rpc::{self, Context, EngineKind};
 
 /// The result of one run. It prints as `libhwbinder_latency` does, and serialises with the same keys.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct LatencyReport {
     parameters: Parameters,
     pairs: Vec<PairReport>,
     raw: bool,
@@ -102,7 +102,7 @@ impl PairReport {
     }
 }
 
-impl Report {
+impl LatencyReport {
     /// `main` is what `-v` says of the process that started the others.
     pub(super) fn new(parameters: &Parameters, results: Vec<Pairwise>, main: Option<String>) -> Result<Self> {
         let (mut pairs, mut verbose) = (Vec::new(), Vec::from_iter(main));
@@ -112,7 +112,7 @@ impl Report {
             verbose.extend(said);
         }
         let parameters = parameters.clone();
-        Ok(Report { parameters, pairs, raw: false, verbose, halted: None, misses: Vec::new() })
+        Ok(LatencyReport { parameters, pairs, raw: false, verbose, halted: None, misses: Vec::new() })
     }
 
     pub(super) fn with_reaction(mut self, reaction: Reaction) -> Self {
@@ -236,7 +236,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for LatencyReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Parameters { pairs, iterations, deadline_us, engine, .. } = &self.parameters;
         writeln!(f, "{{")?;
@@ -353,7 +353,7 @@ struct Configuration<'a> {
     follow: bool,
 }
 
-impl Serialize for Report {
+impl Serialize for LatencyReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let milliseconds = |of: &Transactions| Milliseconds {
             avg: of.summary.mean,
@@ -418,7 +418,7 @@ impl Serialize for Report {
 mod tests {
     use super::*;
 
-    fn known(mismatches: Vec<Mismatch>) -> Report {
+    fn known(mismatches: Vec<Mismatch>) -> LatencyReport {
         let pair = || Pairwise {
             other: vec![100_000, 200_000, 3_000_000, 150_000],
             fifo: vec![50_000, 60_000, 70_000, 80_000],
@@ -429,7 +429,7 @@ mod tests {
             worst: None,
         };
         let parameters = Parameters { iterations: 4, pairs: 2, ..Parameters::default() };
-        Report::new(&parameters, vec![pair(), pair()], None).expect("values")
+        LatencyReport::new(&parameters, vec![pair(), pair()], None).expect("values")
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub mod points;
 mod report;
 mod shm;
 
-pub use report::{Overhead, Report, Segment};
+pub use report::{Overhead, PhasesReport, Segment};
 
 use handoff_trace::{Capture, TraceFs};
 
@@ -70,7 +70,7 @@ impl PointTable {
     }
 }
 
-pub fn run(parameters: &Parameters) -> Result<Report> {
+pub fn run(parameters: &Parameters) -> Result<PhasesReport> {
     parameters.check()?;
     let Parameters { engine, context, payload, placement, .. } = *parameters;
     let calls = rpc::Parameters { engine, context, payload, placement, ..rpc::Parameters::default() };
@@ -100,7 +100,7 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
             ),
         });
     }
-    Ok(Report::new(parameters, joined, lost, Overhead::of(&plain, &looking)))
+    Ok(PhasesReport::new(parameters, joined, lost, Overhead::of(&plain, &looking)))
 }
 
 /// A client and a server that are looked at.

@@ -9,7 +9,7 @@ use super::{Parameters, PointTable};
 use crate::rpc;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct PhasesReport {
     engine: &'static str,
     context: &'static str,
     /// The Binder driver, where the calls go through it.
@@ -84,7 +84,7 @@ fn quantile(sorted: &[u64], share: f64) -> u64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
 }
 
-impl Report {
+impl PhasesReport {
     pub(super) fn new(parameters: &Parameters, joined: PointTable, lost: u64, overhead: Overhead) -> Self {
         let points = points::of(parameters.engine);
         let transactions: Vec<Vec<u64>> = joined
@@ -97,7 +97,7 @@ impl Report {
         };
         let last = points.len() - 1;
         let segments = (0..last).map(|at| Segment::of(&points[at], &points[at + 1], times(at, at + 1)));
-        Report {
+        PhasesReport {
             engine: parameters.engine.name(),
             context: parameters.context.unwrap_or(rpc::usual_context(parameters.engine)).device(),
             driver: rpc::driver_name(parameters.engine),
@@ -168,7 +168,7 @@ impl Report {
 }
 
 /// The table as `binder_test` prints it, in seconds, and the summary below it.
-impl fmt::Display for Report {
+impl fmt::Display for PhasesReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let heads: Vec<String> = self.points.iter().map(|point| format!("{:>8}", point.name)).collect();
         writeln!(f, "{}", heads.join("\t"))?;
@@ -221,7 +221,7 @@ mod tests {
     use crate::place::Placement;
     use crate::rpc::EngineKind;
 
-    fn report() -> Report {
+    fn report() -> PhasesReport {
         let parameters = Parameters {
             engine: EngineKind::Binder,
             context: None,
@@ -231,7 +231,7 @@ mod tests {
         };
         let row = |step: u64| (0..15).map(|at| 5_000 + at * step).collect::<Vec<u64>>();
         let joined = PointTable { rows: vec![row(1000), row(2000), row(3000)], failed: 1, lacking: None };
-        Report::new(&parameters, joined, 0, Overhead::of(&[100, 200, 300], &[400]))
+        PhasesReport::new(&parameters, joined, 0, Overhead::of(&[100, 200, 300], &[400]))
     }
 
     #[test]

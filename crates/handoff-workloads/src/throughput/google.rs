@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Report, Run};
+use super::{Run, ThroughputReport};
 pub use context::{Cache, Context};
 
 /// A line of the result: one repetition, or a figure over all repetitions of a benchmark.
@@ -59,7 +59,7 @@ pub struct Document {
 
 impl Document {
     /// The result with the machine that it was measured on.
-    pub fn new(report: &Report, context: Context) -> Self {
+    pub fn new(report: &ThroughputReport, context: Context) -> Self {
         let mut benchmarks = Vec::new();
         let repetitions = report.parameters.repetitions;
         for runs in report.runs.chunk_by(|a, b| (a.engine, a.size) == (b.engine, b.size)) {
@@ -103,7 +103,7 @@ impl Document {
 }
 
 /// Which engine of those asked for, and which of its sizes.
-fn place(report: &Report, run: &Run) -> (usize, usize) {
+fn place(report: &ThroughputReport, run: &Run) -> (usize, usize) {
     let at = |found: Option<usize>| found.unwrap_or(0);
     let family = report.parameters.engines.iter().position(|&engine| engine == run.engine);
     let instance = report.parameters.sizes.iter().position(|&size| size == run.size);
@@ -223,7 +223,7 @@ mod tests {
     use crate::rpc::EngineKind;
     use crate::throughput::Parameters;
 
-    fn report(repetitions: u32) -> Report {
+    fn report(repetitions: u32) -> ThroughputReport {
         let run = |size, repetition, real_time| Run {
             engine: EngineKind::Shm,
             context: None,
@@ -236,7 +236,7 @@ mod tests {
         let times = [2000.0, 4000.0, 3000.0];
         let of = |size| (0..repetitions).map(move |at| run(size, at, times[at as usize % 3]));
         let parameters = Parameters { repetitions, sizes: vec![4, 8], ..Parameters::default() };
-        Report { parameters, runs: of(4).chain(of(8)).collect() }
+        ThroughputReport { parameters, runs: of(4).chain(of(8)).collect() }
     }
 
     #[test]

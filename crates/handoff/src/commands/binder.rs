@@ -18,7 +18,7 @@ Examples:
   handoff guest run -- binder features           what the driver of the distribution's kernel can do
   handoff guest run -- binder conformance        whether it does what it promises
   handoff binder features --context hwbinder     of the one that hardware services use
-  handoff binder freeze 1234 --patience 500      hold calls to process 1234 back
+  handoff binder freeze 1234 --timeout-ms 500      hold calls to process 1234 back
   handoff binder frozen 1234                     what reached it meanwhile
   handoff binder thaw 1234
   handoff binder mount /dev/binderfs mine        make a binderfs, with a driver of its own";
@@ -141,20 +141,20 @@ impl Features {
 /// Refuse synchronous calls to a process, and hold oneway calls back, until it is thawed.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  handoff binder freeze 1234\n  handoff binder freeze 1234 --patience 500"
+    after_help = "Examples:\n  handoff binder freeze 1234\n  handoff binder freeze 1234 --timeout-ms 500"
 )]
 struct Freeze {
     #[command(flatten)]
     process: Process,
     /// How long calls that are under way may take to end, in milliseconds
-    #[arg(long, default_value_t = 100, value_name = "MS")]
-    patience: u32,
+    #[arg(long, default_value_t = 100, value_name = "MS", alias = "patience")]
+    timeout_ms: u32,
 }
 
 impl Freeze {
     fn run(&self, output: &Output) -> anyhow::Result<()> {
         let device = self.process.driver.device()?;
-        binder::freeze(&device, self.process.pid, Duration::from_millis(self.patience.into()))?;
+        binder::freeze(&device, self.process.pid, Duration::from_millis(self.timeout_ms.into()))?;
         output.result(&State::new(self.process.pid, true, binder::frozen_info(&device, self.process.pid)?))
     }
 }

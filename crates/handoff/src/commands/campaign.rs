@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use handoff_campaign::collect::{CollectCounts, collect as into_store};
 use handoff_campaign::file::Campaign;
-use handoff_campaign::plan::Plan;
+use handoff_campaign::plan::CampaignPlan;
 use handoff_campaign::record::Folder;
 use handoff_lab::store::Store;
 
@@ -61,11 +61,11 @@ impl CampaignFile {
     }
 
     /// The plan as the file is now.
-    fn plan(&self) -> anyhow::Result<Plan> {
-        Ok(Plan::of(&self.campaign()?, &self.file)?)
+    fn plan(&self) -> anyhow::Result<CampaignPlan> {
+        Ok(CampaignPlan::of(&self.campaign()?, &self.file)?)
     }
 
-    fn submitted(&self) -> anyhow::Result<(Plan, Folder)> {
+    fn submitted(&self) -> anyhow::Result<(CampaignPlan, Folder)> {
         let folder = Folder::open(&Folder::at(&self.results.folder()?, &self.campaign()?.name))?;
         Ok((folder.plan()?, folder))
     }
@@ -74,7 +74,7 @@ impl CampaignFile {
         Store::open(&self.results.made()?.join("lab.sqlite")).advise("name another folder with --output")
     }
 
-    fn collect(&self, plan: &Plan, folder: &Folder) -> anyhow::Result<CollectCounts> {
+    fn collect(&self, plan: &CampaignPlan, folder: &Folder) -> anyhow::Result<CollectCounts> {
         Ok(into_store(plan, folder, &mut self.store()?)?)
     }
 

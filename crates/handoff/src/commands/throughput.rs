@@ -8,7 +8,7 @@ use handoff_workloads::figures::human;
 use handoff_workloads::measurement::Unit;
 use handoff_workloads::rpc::{self, EngineKind, MAX_PAYLOAD};
 use handoff_workloads::throughput::google::{Context, Document, Heading, Line, Row};
-use handoff_workloads::throughput::{self, Parameters, Report, sizes};
+use handoff_workloads::throughput::{self, Parameters, ThroughputReport, sizes};
 
 use crate::output::{Format, Output, Verdict, style};
 use crate::{interrupt, results};
@@ -173,7 +173,7 @@ fn table(document: &Document) -> String {
 }
 
 /// The highest throughput, with its unit and what it was reached with.
-fn summary(report: &Report) -> String {
+fn summary(report: &ThroughputReport) -> String {
     let fastest = report.fastest().map(|run| {
         let rate = human(run.bytes_per_second(), &Unit::BytesPerSecond);
         format!("maximum throughput: {rate}, with payloads of {} bytes on {}", run.size, run.engine)

@@ -82,7 +82,7 @@ impl Core {
             }
             Message::Known { endpoint, nonce } if introduced == Some(endpoint) => {
                 let link = self.await_link(endpoint, peer)?;
-                let (node, interfaces) = link.redeem(nonce)?;
+                let (node, interfaces) = link.claim(nonce)?;
                 Ok(Binder::from_remote(link.proxy(node, Interfaces::from_bytes(interfaces))))
             }
             Message::Refused { refusal, .. } => Err(refusal.into()),

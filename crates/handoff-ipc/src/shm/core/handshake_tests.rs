@@ -137,12 +137,12 @@ fn who_has_a_link_already_gets_the_object_there_and_nowhere_else() {
     let Message::Known { nonce, .. } = next(&mine) else { panic!("there is a link") };
     assert_eq!(next(&theirs), Message::IntroductionOver { token });
     // Whoever learns the nonce can do nothing with it on a link of its own.
-    send(&theirs, Message::Redeem { request: 1, token: nonce }, &[]);
+    send(&theirs, Message::Claim { request: 1, token: nonce }, &[]);
     assert_eq!(next(&theirs), Message::Refused { request: 1, refusal: Refusal::NotYours });
-    send(&on_known, Message::Redeem { request: 2, token: nonce }, &[]);
-    let Message::Redeemed { request: 2, node, .. } = next(&on_known) else { panic!("it is its own") };
+    send(&on_known, Message::Claim { request: 2, token: nonce }, &[]);
+    let Message::Claimed { request: 2, node, .. } = next(&on_known) else { panic!("it is its own") };
     assert!(known.exported(node).is_some() && link.exported(node).is_none());
-    send(&on_known, Message::Redeem { request: 3, token: nonce }, &[]);
+    send(&on_known, Message::Claim { request: 3, token: nonce }, &[]);
     assert_eq!(next(&on_known), Message::Refused { request: 3, refusal: Refusal::NotYours });
     core.stop();
 }
@@ -158,10 +158,10 @@ fn who_was_introduced_counts_at_every_step_until_the_object_is_its() {
     assert_eq!(node.to_come(), 1, "the token is used up, and nothing exported");
     let nonce = core.resumable(&link, claimed).unwrap();
     assert_eq!(node.to_come(), 1, "has a link already, and a number for the object");
-    let redeemed = core.redeem(&nonce, &link).unwrap();
+    let claimed = core.claim_nonce(&nonce, &link).unwrap();
     assert_eq!(node.to_come(), 1, "the number is used up, and nothing exported");
-    link.export(redeemed.node()).unwrap();
-    drop(redeemed);
+    link.export(claimed.node()).unwrap();
+    drop(claimed);
     assert_eq!(node.to_come(), 0, "it has it");
     core.stop();
 }

@@ -142,7 +142,7 @@ impl Core {
     }
 
     /// The object that a nonce stands for on the link that it was meant for.
-    pub(crate) fn redeem(&self, nonce: &Token, link: &Link) -> Option<Promised> {
+    pub(crate) fn claim_nonce(&self, nonce: &Token, link: &Link) -> Option<Promised> {
         let mut peers = self.peers();
         let nonces = &mut peers.introductions.by_nonce;
         let is_its = nonces.get(nonce).is_some_and(|resumption| resumption.link == link.id);

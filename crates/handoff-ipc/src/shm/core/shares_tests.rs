@@ -206,7 +206,7 @@ fn objects_that_a_peer_may_ask_for_on_its_link_are_counted() {
     let promised = || Promised::new(super::handshake_tests::node());
     let nonce = core.resumable(&link, promised()).unwrap();
     assert_eq!(ledger::held_by(who, Resource::Introductions), before + 1);
-    assert!(core.redeem(&nonce, &link).is_some() && core.redeem(&nonce, &link).is_none());
+    assert!(core.claim_nonce(&nonce, &link).is_some() && core.claim_nonce(&nonce, &link).is_none());
     assert_eq!(ledger::held_by(who, Resource::Introductions), before);
     let mut used = Vec::new();
     await_that("it has its share", || {

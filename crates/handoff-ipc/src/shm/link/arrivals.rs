@@ -76,15 +76,15 @@ impl Link {
                     self.send(Message::Refused { request, refusal }, Vec::new())?;
                 }
             }
-            Message::Redeem { request, token } => {
-                let node = self.core()?.redeem(&token, self).ok_or(Refusal::NotYours);
+            Message::Claim { request, token } => {
+                let node = self.core()?.claim_nonce(&token, self).ok_or(Refusal::NotYours);
                 let exported = node.and_then(|node| {
                     let node = node.node();
                     let id = self.export(node).map_err(|_| Refusal::TooMany)?;
                     Ok((id, node.interfaces().to_bytes()))
                 });
                 let answer = match exported {
-                    Ok((node, interfaces)) => Message::Redeemed { request, node, interfaces },
+                    Ok((node, interfaces)) => Message::Claimed { request, node, interfaces },
                     Err(refusal) => Message::Refused { request, refusal },
                 };
                 self.send(answer, Vec::new())?;
@@ -92,7 +92,7 @@ impl Link {
             Message::Introduced { request, node, token } => {
                 self.answered(request, Ok(LinkAnswer { node, first: token, fd: fds.pop() }));
             }
-            Message::Redeemed { request, node, interfaces } => {
+            Message::Claimed { request, node, interfaces } => {
                 self.answered(request, Ok(LinkAnswer { node, first: interfaces, fd: None }));
             }
             Message::Refused { request, refusal } => self.answered(request, Err(refusal)),

@@ -66,7 +66,7 @@ impl Link {
     }
 
     /// Asks the peer for a connection to `node` that a third process can use.
-    pub(crate) fn introduce(&self, node: u64) -> Result<(OwnedFd, Token)> {
+    pub(crate) fn ask_for_introduction(&self, node: u64) -> Result<(OwnedFd, Token)> {
         let answer = self.ask(|request| Message::Introduce { request, node })?;
         match answer.fd.and_then(PeerFd::take) {
             Some(fd) if answer.node == node => Ok((fd, answer.first)),
@@ -75,8 +75,8 @@ impl Link {
     }
 
     /// Asks the peer for the object that it sent a nonce for, on another connection; and for its interfaces.
-    pub(crate) fn redeem(&self, nonce: Token) -> Result<(u64, Stated)> {
-        let answer = self.ask(|request| Message::Redeem { request, token: nonce })?;
+    pub(crate) fn claim(&self, nonce: Token) -> Result<(u64, Stated)> {
+        let answer = self.ask(|request| Message::Claim { request, token: nonce })?;
         Ok((answer.node, answer.first))
     }
 }

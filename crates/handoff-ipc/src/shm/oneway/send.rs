@@ -139,8 +139,8 @@ impl Sender {
 
     fn publish(&mut self, link: &Link, node: u64) -> Result<()> {
         self.ring.set_written(self.written);
-        let patient = self.free(COMFORT) >= COMFORT;
-        match bell::ring(self.ring.bell(), node, patient) {
+        let may_wait = self.free(COMFORT) >= COMFORT;
+        match bell::ring(self.ring.bell(), node, may_wait) {
             WakeAction::Nothing => {}
             WakeAction::Wake => futex::wake(self.ring.bell()),
             WakeAction::Notify => link.send(Message::Post, Vec::new())?,

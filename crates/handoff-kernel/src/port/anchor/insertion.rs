@@ -6,7 +6,7 @@ use super::super::outcome::Edit;
 use super::super::scope::{Language, ScopeKind};
 use super::super::structure::opens as opens_of;
 use super::super::wanted::Group;
-use super::{Anchors, Spot};
+use super::{AnchoredEdit, Anchors};
 use crate::document::counted;
 
 /// On which side of an insertion a line stands.
@@ -32,7 +32,7 @@ impl Anchors<'_> {
     ///
     /// A diff may show the same insertion shifted by lines that repeat; the variant whose
     /// neighbours hold it best is taken.
-    pub(super) fn insertion(&self, group: &Group) -> Result<Spot, String> {
+    pub(super) fn insertion(&self, group: &Group) -> Result<AnchoredEdit, String> {
         let side = self.wraps(group);
         let variants: Vec<(Held, usize, Vec<String>)> = self
             .variants(group)
@@ -53,7 +53,7 @@ impl Anchors<'_> {
         {
             let edit = Edit { line: row + 1, removed: 0, added: group.added.clone() };
             let (support, notes) = (self.around(group.at), vec![includes::WHY.to_owned()]);
-            return Ok(Spot { edit, index: group.at, confidence: 0.6, support, notes });
+            return Ok(AnchoredEdit { edit, index: group.at, confidence: 0.6, support, notes });
         }
         let Some((held, index, added)) = best else {
             return Err(self.what_lacks(group));
@@ -63,7 +63,7 @@ impl Anchors<'_> {
         let mut confidence = held.confidence;
         let added = self.adapt(group, added, &mut notes, &mut confidence);
         let support = self.around(group.at);
-        Ok(Spot { edit: Edit { line: at + 1, removed: 0, added }, index, confidence, support, notes })
+        Ok(AnchoredEdit { edit: Edit { line: at + 1, removed: 0, added }, index, confidence, support, notes })
     }
 
     /// What the trusted lines next to an insertion say, taken together.

@@ -4,7 +4,7 @@ use super::super::align::{ALIKE, Expected, Label};
 use super::super::merge::three_way;
 use super::super::outcome::Edit;
 use super::super::wanted::Group;
-use super::{Anchors, Spot, TRUST};
+use super::{AnchoredEdit, Anchors, TRUST};
 use crate::document::counted;
 
 /// Lines less alike than this do not stand for each other, wherever they are.
@@ -12,7 +12,7 @@ const STANDS_IN: f64 = 0.4;
 
 impl Anchors<'_> {
     /// Lines that are removed, perhaps with others in their place.
-    pub(super) fn replacement(&self, group: &Group) -> Result<Spot, String> {
+    pub(super) fn replacement(&self, group: &Group) -> Result<AnchoredEdit, String> {
         let range = group.at..group.at + group.removed;
         let mut notes = Vec::new();
         let mut lines: Vec<usize> = Vec::new();
@@ -78,7 +78,7 @@ impl Anchors<'_> {
                 ));
                 added = merged.split('\n').map(str::to_owned).collect();
                 confidence = 0.55 + 0.3 * (alike - ALIKE) / (1.0 - ALIKE);
-                return Ok(Spot {
+                return Ok(AnchoredEdit {
                     edit: Edit { line: first + 1, removed: last - first + 1, added },
                     index: group.at,
                     confidence,
@@ -91,7 +91,7 @@ impl Anchors<'_> {
         }
         let added = self.adapt(group, added, &mut notes, &mut confidence);
         let edit = Edit { line: first + 1, removed: last - first + 1, added };
-        Ok(Spot { edit, index: group.at, confidence, support: held, notes })
+        Ok(AnchoredEdit { edit, index: group.at, confidence, support: held, notes })
     }
 
     /// The blank line (from 0) right above what is removed, if the hunk removes one there, too: where the line between
@@ -107,7 +107,7 @@ impl Anchors<'_> {
     }
 
     /// Lines that are only removed, and of which none is here any more.
-    fn already_gone(&self, group: &Group) -> Option<Spot> {
+    fn already_gone(&self, group: &Group) -> Option<AnchoredEdit> {
         let range = group.at..group.at + group.removed;
         let gone = group.added.is_empty()
             && range.clone().all(|index| {
@@ -120,7 +120,7 @@ impl Anchors<'_> {
                 line.is_bare() || self.map[index].is_none() && self.source.count(line) == 0
             });
         let line = self.near()?;
-        gone.then(|| Spot {
+        gone.then(|| AnchoredEdit {
             edit: Edit { line, removed: 0, added: Vec::new() },
             index: group.at,
             confidence: 0.6,
@@ -131,7 +131,7 @@ impl Anchors<'_> {
 
     /// Lines that stand where those to be removed stood: the lines around them are held on both sides word
     /// for word, and nothing else is in between. What they say otherwise is lost, and said.
-    fn stand_in(&self, group: &Group) -> Option<Spot> {
+    fn stand_in(&self, group: &Group) -> Option<AnchoredEdit> {
         let range = group.at..group.at + group.removed;
         let expected = &self.wanted.expected;
         let telling = |index: &usize| !expected[*index].line.is_blank();
@@ -193,7 +193,7 @@ impl Anchors<'_> {
         let (mut notes, mut confidence) = (vec![note], 0.55);
         let added = self.adapt(group, group.added.clone(), &mut notes, &mut confidence);
         let edit = Edit { line: first + 1, removed: last - first + 1, added };
-        Some(Spot { edit, index: group.at, confidence, support: TRUST, notes })
+        Some(AnchoredEdit { edit, index: group.at, confidence, support: TRUST, notes })
     }
 
     /// The definition that encloses a line of the tree.

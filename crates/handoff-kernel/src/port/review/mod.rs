@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::conflict::as_text;
 use super::file::{asked_line, edited};
-use super::outcome::{Edit, How, Outcome, Placement};
+use super::outcome::{Edit, How, HunkOutcome, Placement};
 use super::source::Source;
 use crate::patch::{FilePatch, Hunk, Patch, Series};
 
@@ -93,10 +93,10 @@ impl HunkView {
         asked: usize,
     ) -> Option<Self> {
         let placed = match placement.outcome {
-            Outcome::Applied | Outcome::Moved => return None,
-            Outcome::Present if placement.confidence >= 1.0 => return None,
-            Outcome::Conflict => false,
-            Outcome::Present | Outcome::Fuzzy => true,
+            HunkOutcome::Applied | HunkOutcome::Moved => return None,
+            HunkOutcome::Present if placement.confidence >= 1.0 => return None,
+            HunkOutcome::Conflict => false,
+            HunkOutcome::Present | HunkOutcome::Fuzzy => true,
         };
         let near = placement.near.unwrap_or(asked).max(1) - 1;
         let (from, to) = match (&placement.edits[..], placement.region) {
@@ -168,7 +168,7 @@ pub(super) fn decide(
                 looked_at.contains(&edit.line) && looked_at.contains(&(edit.line + edit.removed))
             };
             if decision.choice == Choice::Edit
-                || placement.outcome == Outcome::Conflict
+                || placement.outcome == HunkOutcome::Conflict
                 || !placement.edits.iter().all(lies_there)
             {
                 return Some("the decision on it does not say what the lines become".to_owned());
@@ -176,9 +176,9 @@ pub(super) fn decide(
         }
     }
     placement.outcome = match placement.edits.first() {
-        None => Outcome::Present,
-        Some(edit) if edit.line == asked => Outcome::Applied,
-        Some(_) => Outcome::Moved,
+        None => HunkOutcome::Present,
+        Some(edit) if edit.line == asked => HunkOutcome::Applied,
+        Some(_) => HunkOutcome::Moved,
     };
     let word = if decision.choice == Choice::Edit { "edited" } else { "accepted" };
     (placement.how, placement.confidence) = (How::Person, 1.0);

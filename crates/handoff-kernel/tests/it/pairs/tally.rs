@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 
-use handoff_kernel::port::{Outcome, PortReport};
+use handoff_kernel::port::{HunkOutcome, PortReport};
 
 use super::Pair;
 use super::tools::{OTHERS, Verdict, handoff, judged, ported, with_base};
@@ -110,7 +110,7 @@ fn tell(pair: &Pair, verdicts: &[(&str, Verdict)], verdict: Verdict, report: &Po
         let better: Vec<&str> = better.map(|(name, _)| *name).collect();
         let patch = String::from_utf8_lossy(&pair.patch);
         println!("=== {verdict:?} {} (right: {})\n{report}\n{patch}", pair.name, better.join(", "));
-    } else if let Some(hunk) = hunk.filter(|hunk| hunk.outcome == Outcome::Fuzzy) {
+    } else if let Some(hunk) = hunk.filter(|hunk| hunk.outcome == HunkOutcome::Fuzzy) {
         println!("--- {verdict:?}, with doubt: {}: {}", pair.name, hunk.differences.join("; "));
     }
 }

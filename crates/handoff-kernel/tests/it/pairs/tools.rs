@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use handoff_kernel::patch::{Limits, parse};
-use handoff_kernel::port::{Options, Outcome, PortReport, port};
+use handoff_kernel::port::{HunkOutcome, Options, PortReport, port};
 
 use super::Pair;
 
@@ -80,7 +80,7 @@ pub(crate) fn judged(pair: &Pair, report: &PortReport, number: usize) -> Verdict
     let is: Vec<String> = lines.into_iter().map(encoded).collect();
     let want: Vec<String> = pair.after.split(|byte| *byte == b'\n').map(encoded).collect();
     let right = *into == pair.path && is == want;
-    Verdict::of(hunk.outcome == Outcome::Conflict, right, hunk.outcome == Outcome::Fuzzy)
+    Verdict::of(hunk.outcome == HunkOutcome::Conflict, right, hunk.outcome == HunkOutcome::Fuzzy)
 }
 
 /// Writes the file and the patch into a folder.

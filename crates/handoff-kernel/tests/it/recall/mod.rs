@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use handoff_kernel::patch::{FilePatch, Hunk, Limits, Op, Patch, Series, parse, text};
-use handoff_kernel::port::{Edit, HunkReport, Options, Outcome, port};
+use handoff_kernel::port::{Edit, HunkOutcome, HunkReport, Options, port};
 
 /// How much the history says of a hunk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,9 +136,9 @@ fn judge(
     let placed = ported.hunks[0].clone();
     let outcome = placed.outcome;
     let verdict = |right: bool| match outcome {
-        Outcome::Conflict => Verdict::GaveUp,
+        HunkOutcome::Conflict => Verdict::GaveUp,
         _ if right => Verdict::Right,
-        Outcome::Fuzzy => Verdict::WrongSaid,
+        HunkOutcome::Fuzzy => Verdict::WrongSaid,
         _ => Verdict::WrongUnsaid,
     };
     let path = file.path().as_str();

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use handoff_conformance::{
-    AgentCommand, Case, CaseResult, FAULTS, FaultResult, FaultSearch, KernelDevice, Outcome, Source, Suite,
-    cases, serve_agent,
+    AgentCommand, Case, CaseOutcome, CaseResult, FAULTS, FaultResult, FaultSearch, KernelDevice, Source,
+    Suite, cases, serve_agent,
 };
 use handoff_ipc::Context;
 use handoff_ipc::binder::{Implementation, find_device};
@@ -86,7 +86,7 @@ impl fmt::Display for List {
 
 /// Everything that was found.
 #[derive(Serialize)]
-struct Report {
+struct ConformanceReport {
     kernel: String,
     driver: &'static str,
     devices: Vec<PathBuf>,
@@ -104,16 +104,16 @@ fn source_text(source: Source) -> String {
     }
 }
 
-fn word(outcome: &Outcome) -> (&'static str, Option<&str>) {
+fn word(outcome: &CaseOutcome) -> (&'static str, Option<&str>) {
     match outcome {
-        Outcome::Pass => ("passes", None),
-        Outcome::Differs(what) => ("differs", Some(what)),
-        Outcome::Fails(what) => ("fails", Some(what)),
-        Outcome::NotHere(why) => ("not here", Some(why)),
+        CaseOutcome::Pass => ("passes", None),
+        CaseOutcome::Differs(what) => ("differs", Some(what)),
+        CaseOutcome::Fails(what) => ("fails", Some(what)),
+        CaseOutcome::NotHere(why) => ("not here", Some(why)),
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ConformanceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for CaseResult { case, source, expects, outcome } in &self.results {
             let (word, why) = word(outcome);
@@ -121,10 +121,10 @@ impl fmt::Display for Report {
                 continue;
             }
             let style = match outcome {
-                Outcome::Pass => style::GOOD,
-                Outcome::Fails(_) => style::BAD,
-                Outcome::Differs(_) => style::WARNING,
-                Outcome::NotHere(_) => style::DIM,
+                CaseOutcome::Pass => style::GOOD,
+                CaseOutcome::Fails(_) => style::BAD,
+                CaseOutcome::Differs(_) => style::WARNING,
+                CaseOutcome::NotHere(_) => style::DIM,
             };
             write!(
                 f,
@@ -227,8 +227,8 @@ impl Conformance {
         for result in &results {
             *counts.entry(word(&result.outcome).0).or_default() += 1;
         }
-        let has_failed = results.iter().any(|result| matches!(result.outcome, Outcome::Fails(_)));
-        output.result(&Report { kernel, driver, devices, counts, results, all: self.all })?;
+        let has_failed = results.iter().any(|result| matches!(result.outcome, CaseOutcome::Fails(_)));
+        output.result(&ConformanceReport { kernel, driver, devices, counts, results, all: self.all })?;
         Ok(Verdict::of(!has_failed))
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use handoff_campaign::export::{lava, tradefed};
 use handoff_campaign::file::Campaign;
-use handoff_campaign::plan::Plan;
+use handoff_campaign::plan::CampaignPlan;
 use serde::Serialize;
 
 use crate::output::{Output, Verdict};
@@ -41,7 +41,7 @@ enum Form {
 
 impl Export {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let plan = Plan::of(&Campaign::read(&self.file)?, &self.file)?;
+        let plan = CampaignPlan::of(&Campaign::read(&self.file)?, &self.file)?;
         let export = match self.form {
             Form::Lava => lava(&plan),
             Form::Tradefed => tradefed(&plan),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use handoff_campaign::plan::Plan as Tasks;
+use handoff_campaign::plan::CampaignPlan;
 use serde::Serialize;
 
 use super::{CampaignFile, people};
@@ -35,7 +35,7 @@ struct Page {
     /// The longest that a device can be busy.
     most_seconds: f64,
     #[serde(flatten)]
-    plan: Tasks,
+    plan: CampaignPlan,
 }
 
 impl fmt::Display for Page {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use handoff_campaign::local::{Engine as Local, Over, TaskEvent};
-use handoff_campaign::plan::Plan;
+use handoff_campaign::plan::CampaignPlan;
 use handoff_campaign::record::Folder;
 use handoff_campaign::slurm::Engine as Slurm;
 use handoff_campaign::status::status;
@@ -79,7 +79,7 @@ impl Submit {
         self.here(plan, folder, output)
     }
 
-    fn slurm(&self, plan: &Plan, folder: &Folder, output: &Output) -> anyhow::Result<Verdict> {
+    fn slurm(&self, plan: &CampaignPlan, folder: &Folder, output: &Output) -> anyhow::Result<Verdict> {
         let program = own_program().context("cannot tell which program this is")?;
         let base = self.named.base()?;
         let arrays = Slurm { plan, folder, programs: &base, program: &program }.submit()?;
@@ -112,7 +112,7 @@ impl Submit {
         Ok(Verdict::Pass)
     }
 
-    fn here(&self, plan: Plan, folder: Folder, output: &Output) -> anyhow::Result<Verdict> {
+    fn here(&self, plan: CampaignPlan, folder: Folder, output: &Output) -> anyhow::Result<Verdict> {
         let plan = Arc::new(plan);
         for names in plan.shared() {
             output.note(format_args!("{} are one machine: they take turns", names.join(", ")));
@@ -129,14 +129,16 @@ impl Submit {
         let bar = progress::bar(Some(plan.tasks.len() as u64), "{bar:24} {pos}/{len} tasks  {msg}");
         bar.set_position((before.done + before.failed) as u64);
         let running = engine.start().context("cannot start the workers")?;
-        let mut patience: Option<Instant> = None;
+        let mut stopping_since: Option<Instant> = None;
         loop {
             match running.next_within(Duration::from_millis(200)) {
                 Ok(Some(told)) => show(&plan, &told, &bar, output),
                 Ok(None) => bar.tick(),
                 Err(Over) => break,
             }
-            if stop.load(Ordering::Relaxed) && patience.get_or_insert_with(Instant::now).elapsed() > GRACE {
+            if stop.load(Ordering::Relaxed)
+                && stopping_since.get_or_insert_with(Instant::now).elapsed() > GRACE
+            {
                 output.warn("a device does not stop; it will when it notices that nobody listens");
                 break;
             }
@@ -157,7 +159,7 @@ impl Submit {
 }
 
 /// Tells what happened: on a terminal in the bar, otherwise a line for what matters.
-fn show(plan: &Plan, told: &TaskEvent, bar: &ProgressBar, output: &Output) {
+fn show(plan: &CampaignPlan, told: &TaskEvent, bar: &ProgressBar, output: &Output) {
     let device = &plan.targets[told.task.target].name;
     let title = &plan.points[told.task.point].title;
     let number = told.task.number;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::machine::{Machine, explained};
+use super::machine::{GuestArgs, explained};
 use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     refresh: bool,
 
     #[command(flatten)]
-    machine: Machine,
+    machine: GuestArgs,
 }
 
 /// What is there now.

@@ -7,7 +7,7 @@ use handoff_guest::{Acceleration, Arch, Builder, GuestError, GuestSpec, Kernel, 
 
 // Which kernel on which machine.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Machine {
+pub(crate) struct GuestArgs {
     #[command(flatten)]
     choice: Choice,
     #[command(flatten)]
@@ -90,7 +90,7 @@ pub(crate) struct Hardware {
     boot_timeout: u64,
 }
 
-impl Machine {
+impl GuestArgs {
     /// The guest that the options describe.
     pub(crate) fn builder(&self) -> Builder {
         let spec = GuestSpec { arch: self.choice.arch, kernel: self.choice.kernel(), ..self.hardware.spec() };

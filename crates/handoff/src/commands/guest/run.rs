@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use handoff_guest::{Arch, Builder, Guest, GuestCommand, GuestOutput, Stopper};
 use serde_json::json;
 
-use super::machine::{Machine, explained};
+use super::machine::{GuestArgs, explained};
 use super::program;
 use crate::interrupt::until_interrupted;
 use crate::output::{Advice as _, Format, Output, Verdict, style};
@@ -61,7 +61,7 @@ pub(crate) struct Options {
     console: bool,
 
     #[command(flatten)]
-    machine: Machine,
+    machine: GuestArgs,
 
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]

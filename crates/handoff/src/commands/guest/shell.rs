@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 
-use super::machine::{Machine, explained};
+use super::machine::{GuestArgs, explained};
 use crate::output::{Advice as _, Output, Verdict};
 
 const EXAMPLES: &str = "\
@@ -17,7 +17,7 @@ Leave with `exit`, or with Ctrl-A X whatever the guest does; Ctrl-C goes to the 
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     #[command(flatten)]
-    machine: Machine,
+    machine: GuestArgs,
 }
 
 impl Options {

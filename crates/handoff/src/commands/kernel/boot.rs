@@ -90,7 +90,7 @@ impl BuiltKernel {
 
 /// A kernel that came up.
 #[derive(Debug, Serialize)]
-struct Report {
+struct BootReport {
     release: String,
     machine: String,
     cpus: u32,
@@ -102,7 +102,7 @@ struct Report {
     incidents: Vec<Incident>,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for BootReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by = if self.kvm { "KVM" } else { "TCG" };
         write!(f, "{} came up on {} CPUs in {:.1} s ({by})", self.release, self.cpus, self.boot_seconds)?;
@@ -146,10 +146,10 @@ impl Options {
     }
 }
 
-fn report(guest: &Guest) -> Report {
+fn report(guest: &Guest) -> BootReport {
     let facts = guest.facts().clone();
     let console = guest.console();
-    Report {
+    BootReport {
         release: facts.release,
         machine: facts.machine,
         cpus: facts.cpus,

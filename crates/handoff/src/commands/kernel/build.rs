@@ -82,7 +82,7 @@ pub(crate) struct Options {
 
 /// What was built, for people and for programs.
 #[derive(Debug, Serialize)]
-struct Report {
+struct BuildReport {
     image: PathBuf,
     image_bytes: u64,
     release: String,
@@ -95,7 +95,7 @@ struct Report {
     notes: Vec<String>,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for BuildReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "image     {} ({:.1} MB)", self.image.display(), self.image_bytes as f64 / 1e6)?;
         writeln!(f, "release   {}", self.release)?;
@@ -160,11 +160,11 @@ impl Options {
     }
 }
 
-fn report(built: Built) -> anyhow::Result<Report> {
+fn report(built: Built) -> anyhow::Result<BuildReport> {
     let size = std::fs::metadata(&built.image)
         .with_context(|| format!("cannot look at {}", built.image.display()))?
         .len();
-    Ok(Report {
+    Ok(BuildReport {
         image: built.image,
         image_bytes: size,
         release: built.release,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
-use handoff_kernel::device::{Plan, flash};
+use handoff_kernel::device::{FlashPlan, flash};
 
 use super::image::read;
 use crate::output::{Advice as _, Output, Verdict, style};
@@ -60,13 +60,13 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let plan = Plan {
+        let plan = FlashPlan {
             image: self.image.clone(),
             serial: self.serial.clone(),
             partition: self.partition.clone(),
             backup: self.backup.clone(),
             write: self.write,
-            patience: Duration::from_secs(self.timeout),
+            timeout: Duration::from_secs(self.timeout),
         };
         read(&self.image)?;
         let calls = plan.calls()?;

@@ -41,7 +41,7 @@ pub(crate) struct Options {
 
 /// What is in an image.
 #[derive(Debug, Serialize)]
-struct Report {
+struct ImageReport {
     version: u32,
     page_size: usize,
     command_line: String,
@@ -58,7 +58,7 @@ struct PartReport {
     bytes: usize,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ImageReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
         self.written.iter().try_for_each(|path| write!(f, "\nwrote {}", path.display()))
@@ -96,9 +96,9 @@ pub(super) fn read(path: &Path) -> anyhow::Result<BootImage> {
     BootImage::parse(&bytes).with_context(|| format!("cannot use {}", path.display()))
 }
 
-fn report(image: &BootImage, written: Vec<PathBuf>) -> Report {
+fn report(image: &BootImage, written: Vec<PathBuf>) -> ImageReport {
     let parts = image.parts().map(|(part, content)| PartReport { part, bytes: content.len() });
-    Report {
+    ImageReport {
         version: image.version(),
         page_size: image.page_size(),
         command_line: image.command_line(),

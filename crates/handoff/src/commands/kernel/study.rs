@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use handoff_guest::Stopper;
-use handoff_kernel::study::{self, Outcome, Step, Study};
+use handoff_kernel::study::{self, Step, Study, StudyOutcome};
 use serde::Serialize;
 
 use crate::interrupt::until_interrupted;
@@ -61,7 +61,7 @@ pub(crate) struct Options {
 
 /// What came of it, for people and for programs.
 #[derive(Debug, Serialize)]
-struct Report {
+struct StudyReport {
     title: String,
     steps: Vec<StepReport>,
     markdown: PathBuf,
@@ -78,7 +78,7 @@ struct StepReport {
     kept: bool,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for StudyReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.title)?;
         for step in &self.steps {
@@ -132,7 +132,7 @@ impl Options {
     }
 }
 
-fn report(study: &Study, outcome: &Outcome) -> Report {
+fn report(study: &Study, outcome: &StudyOutcome) -> StudyReport {
     let steps = outcome.steps.iter().map(|(step, done)| StepReport {
         step: *step,
         summary: done.summary.clone(),
@@ -140,7 +140,7 @@ fn report(study: &Study, outcome: &Outcome) -> Report {
         seconds: done.seconds,
         kept: outcome.kept.contains(step),
     });
-    Report {
+    StudyReport {
         title: study.title.clone(),
         steps: steps.collect(),
         markdown: outcome.markdown.clone(),
