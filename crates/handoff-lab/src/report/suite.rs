@@ -74,7 +74,7 @@ pub fn sentence(group: &GroupResult) -> String {
         group
             .subjects
             .iter()
-            .filter(|subject| subject.kind == kind)
+            .filter(|subject| subject.kind == kind && subject.does_the_job())
             .filter_map(|subject| Some((subject, subject.row.as_ref()?)))
             .min_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio))
     };

@@ -17,7 +17,10 @@ pub struct Calls {
 
 /// What the call on an engine is called in each group.
 pub(super) fn name(engine: EngineKind) -> String {
-    format!("call, {engine} engine")
+    match engine {
+        EngineKind::Local => "direct call, no hand-off".to_owned(),
+        _ => format!("call, {engine} engine"),
+    }
 }
 
 /// Adds a call on each engine to each group where it does the group's job, and the tests of all of them.

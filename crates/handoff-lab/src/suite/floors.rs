@@ -66,7 +66,7 @@ fn groups() -> Vec<Group> {
             ONE_CPU,
             "Both on one CPU, 8 B",
             "Client and server take turns on one CPU: each round trip is two switches, and no CPU is woken from \
-             idle. The floor yields the CPU and wakes nobody. A direct call (local engine) hands nothing over.",
+             idle. The floor yields the CPU and wakes nobody. A direct call (local engine) stays within one thread.",
         ),
         group(
             TWO_CPUS,

@@ -366,20 +366,24 @@ mod tests {
     }
 
     #[test]
-    fn a_floor_that_was_held_up_is_told() {
-        let told = |entries: Vec<Entry>| {
+    fn what_does_less_than_the_floor_is_neither_the_best_nor_a_sign_that_the_floor_was_held_up() {
+        let run = |entries: Vec<Entry>| {
             let suite = Suite { tests: Calls::default(), groups: vec![group()], entries };
-            suite.run(&options(), &mut |_| {}).expect("runs").groups[0].held_up_floor()
+            suite.run(&options(), &mut |_| {}).expect("runs").groups.remove(0)
         };
+        let told = |entries: Vec<Entry>| run(entries).held_up_floor();
         let floor = || entry("floor", Kind::Floor, constant(100.0));
         let less = || entry(floors::COPY_ALONE, Kind::Primitive, constant(10.0));
-        let direct = || entry("call, local engine", Kind::Primitive, constant(10.0));
+        let direct = || entry("direct call, no hand-off", Kind::Primitive, constant(10.0));
         assert_eq!(
             told(vec![floor(), less(), direct(), entry("other", Kind::Primitive, constant(97.0))]),
             None
         );
         let held_up = told(vec![floor(), less(), entry("futex", Kind::Primitive, constant(50.0))]);
         assert!(held_up.is_some_and(|text| text.starts_with("Faster than the floor here: futex. ")));
+        let group = run(vec![floor(), less(), direct(), entry("other", Kind::Primitive, constant(120.0))]);
+        let sentence = crate::report::suite::sentence(&group);
+        assert!(sentence.contains("The best of the others, other, takes 120 ns"), "{sentence}");
     }
 
     #[test]

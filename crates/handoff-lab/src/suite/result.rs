@@ -86,12 +86,10 @@ impl GroupResult {
     /// That something was faster than the floor although it does the whole job, in words. A floor that yields or spins loses
     /// whole time slices to other programs, where one that sleeps is preferred when it wakes.
     pub fn held_up_floor(&self) -> Option<String> {
-        let direct = calls::name(EngineKind::Local);
-        let does_less = |name: &str| name == floors::COPY_ALONE || name == direct;
         let faster: Vec<&str> = self
             .subjects
             .iter()
-            .filter(|subject| !does_less(&subject.name))
+            .filter(|subject| subject.does_the_job())
             .filter(|subject| subject.row.as_ref().is_some_and(|row| row.ratio < FLOOR_HELD_UP))
             .map(|subject| subject.name.as_str())
             .collect();
@@ -118,6 +116,13 @@ pub struct SubjectResult {
     pub samples: Measurement,
     /// The comparison with the floor.
     pub row: Option<Row>,
+}
+
+impl SubjectResult {
+    /// False for what shows a part of the job alone: a copy, or a call that hands nothing over.
+    pub fn does_the_job(&self) -> bool {
+        self.name != floors::COPY_ALONE && self.name != calls::name(EngineKind::Local)
+    }
 }
 
 /// Something that could not run here.

@@ -142,7 +142,7 @@ fn a_person_can_freeze_a_process_and_ask_what_the_driver_can_do() {
     let script = "handoff measure add-ints --engine binder -n 1000000 -d 0.0001 >/tmp/out 2>&1 & caller=$!; \
     try=0; while [ $try -lt 100 ]; do try=$((try + 1)); sleep 1; read -r server rest </proc/$caller/task/$caller/children; \
         [ -n \"$server\" ] && grep -q binder /proc/$server/maps && break; done; \
-    sleep 1; handoff binder freeze $server --patience 5000; \
+    sleep 1; handoff binder freeze $server --timeout-ms 5000; \
     wait $caller; echo \"the caller ended with $?\"; cat /tmp/out";
     let output = guest.run(&GuestCommand::shell(script).timeout(Duration::from_secs(300))).expect("it runs");
     let text = output.stdout_text();
@@ -186,7 +186,7 @@ fn one_table_has_both_engines() {
         for engine in ["binder", "shm"] {
             assert!(names.contains(&format!("call, {engine} engine")), "{names:?}");
         }
-        assert!(!names.contains(&"call, local engine".to_owned()), "{names:?}");
+        assert!(!names.contains(&"direct call, no hand-off".to_owned()), "{names:?}");
     }
     let verdict = |test: &Value| {
         let flag = |name: &str| test[name].as_bool().expect("a flag");
