@@ -114,7 +114,7 @@ pub(super) fn in_another_file(
 ) -> Result<Option<(PatchPath, Placement)>, PortError> {
     let wanted = Wanted::new(hunk, source, path.as_str());
     let Some(scope) = wanted.scope() else { return Ok(None) };
-    if source.scopes.all.iter().any(|other| other.name == scope.name && other.kind == scope.kind) {
+    if source.scopes.named(&scope.name).iter().any(|other| source.scopes.all[*other].kind == scope.kind) {
         return Ok(None);
     }
     let name = scope.name.clone();

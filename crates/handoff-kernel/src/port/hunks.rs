@@ -120,9 +120,7 @@ fn with_base(
     };
     let twin = |placement: &Placement| {
         let here = placement.enclosing.as_ref().filter(|_| placement.outcome == HunkOutcome::Fuzzy);
-        here.is_some_and(|here| {
-            !is_around(&here.name) && base.scopes.all.iter().any(|scope| scope.name == here.name)
-        })
+        here.is_some_and(|here| !is_around(&here.name) && !base.scopes.named(&here.name).is_empty())
     };
     if twin(first) || twin(&placed) {
         let mut placement = first.clone();

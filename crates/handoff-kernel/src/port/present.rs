@@ -22,7 +22,7 @@ pub(super) fn already_there(wanted: &Wanted, source: &Source, near: usize) -> Op
         !last || wanted.lacks_final_newline.is_none_or(|lacks| lacks == source.no_final_newline)
     };
     let after: Vec<&str> = wanted.after.iter().map(String::as_str).collect();
-    let mut places = stands_at(&after, &source.text);
+    let mut places = stands_at(&after, source);
     places.retain(|&at| ends(at));
     places.sort_by_key(|at| at.abs_diff(near));
     // The first expected line keeps its place in both versions unless it is changed itself.

@@ -8,6 +8,7 @@ mod indented;
 mod names;
 mod scanner;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use indented::{indented, indented_hunk};
@@ -56,6 +57,8 @@ pub(super) struct Scopes {
     pub all: Vec<Scope>,
     /// For each line, its scope.
     pub of_line: Vec<Option<usize>>,
+    /// Each hunk of a file asks for names.
+    by_name: OnceCell<HashMap<String, Vec<usize>>>,
 }
 
 /// How a file's scopes are found.
@@ -111,13 +114,20 @@ impl Scopes {
         self.of_line.get(line).copied().flatten().map(|index| &self.all[index])
     }
 
-    /// The scopes by name.
-    pub(super) fn by_name(&self) -> HashMap<&str, Vec<usize>> {
-        let mut map: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (index, scope) in self.all.iter().enumerate() {
-            map.entry(scope.name.as_str()).or_default().push(index);
-        }
-        map
+    fn new(all: Vec<Scope>, of_line: Vec<Option<usize>>) -> Self {
+        Self { all, of_line, by_name: OnceCell::new() }
+    }
+
+    /// The scopes of this name.
+    pub(super) fn named(&self, name: &str) -> &[usize] {
+        let by_name = self.by_name.get_or_init(|| {
+            let mut map: HashMap<String, Vec<usize>> = HashMap::new();
+            for (index, scope) in self.all.iter().enumerate() {
+                map.entry(scope.name.clone()).or_default().push(index);
+            }
+            map
+        });
+        by_name.get(name).map_or(&[], Vec::as_slice)
     }
 }
 

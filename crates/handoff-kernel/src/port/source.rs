@@ -21,8 +21,8 @@ pub(super) struct Source {
     pub scopes: Scopes,
     /// How it is laid out.
     pub language: Language,
-    /// How often a line occurs, by [`Line::key`].
-    counts: HashMap<u64, u32>,
+    /// Where a line stands, by [`Line::key`].
+    rows: HashMap<u64, Vec<u32>>,
     /// Blocks between conflict markers: the first line and the one behind the last, from 0.
     pub marked: Vec<(usize, usize)>,
     /// The lines of those blocks as they are.
@@ -86,12 +86,12 @@ impl Source {
             scopes
         };
         let lines: Vec<Line> = text.iter().map(|line| Line::new(line)).collect();
-        let mut counts = HashMap::new();
-        for line in &lines {
-            *counts.entry(line.key).or_insert(0) += 1;
+        let mut rows: HashMap<u64, Vec<u32>> = HashMap::new();
+        for (row, line) in (0..).zip(&lines) {
+            rows.entry(line.key).or_default().push(row);
         }
         let headings = OnceCell::new();
-        Self { text, no_final_newline, lines, scopes, language, counts, marked, hidden, headings }
+        Self { text, no_final_newline, lines, scopes, language, rows, marked, hidden, headings }
     }
 
     /// The file's bytes.
@@ -110,7 +110,12 @@ impl Source {
 
     /// How often a line with these words occurs.
     pub(super) fn count(&self, line: &Line) -> u32 {
-        self.counts.get(&line.key).copied().unwrap_or(0)
+        self.rows(line).len() as u32
+    }
+
+    /// The rows of lines with these words, in their order.
+    pub(super) fn rows(&self, line: &Line) -> &[u32] {
+        self.rows.get(&line.key).map_or(&[], Vec::as_slice)
     }
 }
 

@@ -55,7 +55,6 @@ impl Wanted {
 
     fn labelled(hunk: &Hunk, source: &Source, scopes: Scopes, asked: usize) -> Self {
         let before: Vec<&HunkLine> = hunk.before().collect();
-        let by_name = source.scopes.by_name();
         let text: Vec<&str> = before.iter().map(|line| line.text.as_str()).collect();
         let has_lead = has_lead(&text);
         let below = LazyCell::new(|| heading::below(source, &hunk.heading));
@@ -75,7 +74,7 @@ impl Wanted {
                 {
                     return Label::Known(vec![scope]);
                 }
-                label(scope, source, &by_name, lead, lead && is_cut(&hunk.heading))
+                label(scope, source, lead, lead && is_cut(&hunk.heading))
             })
             .collect();
         let undecided = undecided_lead(&before, &hunk.heading);
@@ -178,13 +177,7 @@ fn with_label(heading: &str, source: &Source) -> Option<usize> {
     with.all(|line| source.scopes.of_line[line] == Some(scope)).then_some(scope)
 }
 
-fn label(
-    scope: &Scope,
-    source: &Source,
-    by_name: &std::collections::HashMap<&str, Vec<usize>>,
-    lead: bool,
-    cut: bool,
-) -> Label {
+fn label(scope: &Scope, source: &Source, lead: bool, cut: bool) -> Label {
     if scope.name.is_empty() {
         let unknown = matches!(scope.kind, ScopeKind::Function | ScopeKind::Macro);
         return if unknown { Label::Unknown } else { Label::Missing(scope.kind) };
@@ -197,8 +190,7 @@ fn label(
             || code(other) && code(scope.kind)
             || lead && scope.kind == ScopeKind::Statement && code(other)
     };
-    let same: Vec<usize> =
-        by_name.get(scope.name.as_str()).into_iter().flatten().copied().filter(fits).collect();
+    let same: Vec<usize> = source.scopes.named(&scope.name).iter().copied().filter(fits).collect();
     if !same.is_empty() {
         return Label::Known(same);
     }

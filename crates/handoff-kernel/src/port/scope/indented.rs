@@ -104,7 +104,7 @@ fn read<S: AsRef<str>>(lines: &[S], lead: Option<Scope>) -> Scopes {
     for (index, scope) in scopes.iter().enumerate() {
         of_line[scope.start..=scope.end].fill(Some(index));
     }
-    Scopes { all: scopes, of_line }
+    Scopes::new(scopes, of_line)
 }
 
 /// True for a blank line or a comment: code that was commented out stands in the first column anywhere.

@@ -82,7 +82,7 @@ impl Scanner {
                 *slot = Some(index);
             }
         }
-        Scopes { all: self.scopes, of_line }
+        Scopes::new(self.scopes, of_line)
     }
 
     fn unfinished_header(&self) -> Option<String> {
