@@ -91,3 +91,29 @@ fn run(chore: &Chore) -> anyhow::Result<bool> {
         Chore::Msrv(options) => msrv::run(options),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use handoff_testkit::book::{pages, programs};
+
+    use super::*;
+
+    #[test]
+    fn each_chore_that_a_page_shows_is_taken() {
+        let mut count = 0;
+        for page in pages() {
+            for line in page.command_lines() {
+                for words in programs(&line)
+                    .iter()
+                    .filter(|words| words.starts_with(&["cargo".into(), "xtask".into()]))
+                {
+                    count += 1;
+                    if let Err(error) = Chore::try_parse_from(&words[1..]) {
+                        panic!("{}: {line}\n{error}", page.name);
+                    }
+                }
+            }
+        }
+        assert!(count > 20, "only {count} were found");
+    }
+}

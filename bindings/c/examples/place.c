@@ -15,13 +15,15 @@ int main(void)
 
     char here[8];
     snprintf(here, sizeof here, "%d", cpus[0]);
-    struct handoff_guard *placement = handoff_guard_begin(here, NULL);
+    // ANCHOR: guard
+    struct handoff_guard *placement = handoff_guard_begin(here, NULL); // CPUs by name or number; no other priority
     if (!placement) {
         fprintf(stderr, "%s\n", handoff_last_error());
         return 1;
     }
     printf("placed on %d, runs on %d\n", handoff_allowed_cpus(0, NULL, 0), handoff_current_cpu() == cpus[0]);
     handoff_guard_end(placement);
+    // ANCHOR_END: guard
     printf("restored: %d\n", handoff_allowed_cpus(0, NULL, 0) == count);
 
     char priority[32];

@@ -116,7 +116,7 @@ fn interfaces_work(tests: &Path, tool: &dyn Fn(&str) -> Command, program: &dyn F
         .args(["-q", "-p", "no:cacheprovider"])
         .arg(tests.join("test_interfaces.py"))
         .env(SOCKET_VARIABLE, socket));
-    assert!(said.contains("25 passed"), "{said}");
+    assert!(said.contains("26 passed"), "{said}");
     let said = run(tool("pytest")
         .args(["-q", "-p", "no:cacheprovider"])
         .arg(tests.join("test_holders.py"))

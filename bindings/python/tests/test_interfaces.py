@@ -301,3 +301,48 @@ def test_asyncio_calls_without_threads(runtime):
             await held.write_message_oneway(SampleMessage(1, b"\x06"))
 
     asyncio.run(main())
+
+
+def test_what_the_book_shows():
+    # ANCHOR: service
+    import handoff
+    from handoff import aidl
+    from interfaces import BenchmarkProxy, BenchmarkStub, SampleMessage
+
+    class Benchmark(BenchmarkStub):
+        def write_message(self, message: SampleMessage) -> None:
+            print(sum(message.data[: message.size]), "from user", aidl.caller().uid)
+
+        def write_message_oneway(self, message: SampleMessage) -> None:
+            pass
+
+    with handoff.connect() as runtime:
+        Benchmark().register(runtime, "sample.benchmark")
+        benchmark = BenchmarkProxy.find(runtime, "sample.benchmark", timeout=5)
+        benchmark.within(5).write_message(SampleMessage(size=2, data=b"hello"))
+    # ANCHOR_END: service
+    with handoff.connect() as runtime:
+        benchmark = BenchmarkProxy.find(runtime, "rust.benchmark", timeout=60)
+        # ANCHOR: death
+        watch = benchmark.binder().on_death(lambda: print("it has died"))  # as long as `watch` is kept
+        # ANCHOR_END: death
+        del watch
+        Benchmark().register(runtime, "sample.benchmark")
+        calls_of_the_book()
+
+
+def calls_of_the_book():
+    # ANCHOR: asyncio
+    import asyncio
+
+    import handoff
+    from interfaces import BenchmarkAsyncProxy, SampleMessage
+
+    async def main() -> None:
+        with handoff.connect() as runtime:
+            benchmark = await BenchmarkAsyncProxy.find(runtime, "sample.benchmark", timeout=5)
+            message = SampleMessage(size=2, data=b"hello")
+            await asyncio.gather(*(benchmark.write_message(message) for _ in range(100)))
+
+    asyncio.run(main())
+    # ANCHOR_END: asyncio

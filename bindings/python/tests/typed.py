@@ -17,3 +17,11 @@ def work(cpus: list[int]) -> int:
         return first + len(classes) + len(process) + handoff.current_cpu()
     except handoff.HandoffError as error:
         raise SystemExit(error.strerror) from error
+
+
+def begin_and_end(pid: int) -> None:
+    # ANCHOR: placed
+    with handoff.placed("big", "other:-5") as cpus:
+        print("works on", cpus)
+    handoff.pin_process(pid, "little")
+    # ANCHOR_END: placed

@@ -23,6 +23,7 @@
 //!
 //! This crate depends on nothing, so that it can be a development dependency of each of the others.
 
+pub mod book;
 pub mod browser;
 mod library;
 mod need;

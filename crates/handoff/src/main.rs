@@ -16,6 +16,8 @@ mod printable;
 mod progress;
 mod remote_command;
 mod results;
+#[cfg(test)]
+mod shown;
 mod state;
 mod width;
 

@@ -85,7 +85,20 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("handoff-java", &["handoff-aidl", "handoff-examples", "handoff-ipc", "handoff-placement"]),
     // Its tests make Python of the examples' interfaces.
     ("handoff-python", &["handoff-aidl", "handoff-examples", "handoff-ipc", "handoff-placement"]),
-    ("handoff-examples", &["handoff-aidl", "handoff-ipc"]),
+    (
+        "handoff-examples",
+        &[
+            "handoff-aidl",
+            "handoff-ipc",
+            // Its tests compile what the book shows of these.
+            "handoff-guest",
+            "handoff-lab",
+            "handoff-placement",
+            "handoff-targets",
+            "handoff-trace",
+            "handoff-workloads",
+        ],
+    ),
     ("handoff-testkit", &[]),
     ("xtask", &[]),
 ];

@@ -216,7 +216,17 @@ public final class Lamp extends ILamp.Stub {
         return state;
     }
 
+    /** What the book shows. */
+    static ILamp registeredAndFound() throws RemoteException {
+        // ANCHOR: lamp
+        ServiceManager.addService("sample.hal.ILamp/own", new Lamp());    // Lamp extends ILamp.Stub
+        ILamp lamp = ILamp.Stub.asInterface(ServiceManager.waitForService("sample.hal.ILamp/own"));
+        // ANCHOR_END: lamp
+        return lamp;
+    }
+
     private static void call() throws Exception {
+        check(registeredAndFound().add(1, 2) == 3);
         IBinder object = ServiceManager.waitForService(NAME);
         check(object.isBinderAlive() && object.pingBinder() && object.getInterfaceDescriptor().equals("sample.hal.ILamp"));
         check(ServiceManager.checkService("nobody") == null);

@@ -27,6 +27,22 @@ class StudyCallersTest {
         assertArrayEquals(before, ThreadAffinity.getAllowedCores(), "the caller was put back")
     }
 
+    /** What the book shows. */
+    @Test
+    fun coresAreNamedOrNumbered() {
+        val sleeper = ProcessBuilder("sleep", "60").start()
+        val (pid, core) = Pair(sleeper.pid().toInt(), ThreadAffinity.getAllowedCores().first())
+        val done = CompletableFuture<Int>()
+        fun work() = done.complete(1)
+        // ANCHOR: affinity
+        ThreadAffinity.threadToCore(core) { work() }            // this thread, for the block
+        ThreadAffinity.newThreadOn("all") { work() }.start()    // a new thread; this one stays where it is
+        ThreadAffinity.pidToCore(pid, core)                     // every thread of a process
+        // ANCHOR_END: affinity
+        assertEquals(1, done.get(30, TimeUnit.SECONDS))
+        sleeper.destroyForcibly().waitFor()
+    }
+
     @Test
     fun coresAreCounted() {
         assertTrue(ThreadAffinity.getCoresCount() >= ThreadAffinity.getAllowedCores().size)

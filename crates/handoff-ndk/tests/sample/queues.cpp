@@ -114,13 +114,22 @@ static void withRust() {
     auto service = IQueues::fromBinder(ndk::SpAIBinder(AServiceManager_waitForService("queues")));
     CHECK(service != nullptr);
 
+    /* What the book shows. */
+    const int32_t values[] = {1, 2, 3};
+    int32_t sum = 0;
+    // ANCHOR: queue
+    AidlMessageQueue<int32_t, SynchronizedReadWrite> queue(128, true);        // with an event flag, so that both ends can wait
+    queue.writeBlocking(values, 3);
+    ndk::ScopedAStatus status = service->sum(queue.dupeDesc(), 3, &sum);  // the descriptor travels in the call
+    // ANCHOR_END: queue
+    CHECK(status.isOk() && sum == 6);
+
     /* More numbers than the queue holds at a time: both ends wait for each other. */
     constexpr int32_t kCount = 1000;
     Numbers numbers(16, true);
     std::thread writer([&] {
         for (int32_t number = 1; number <= kCount; number++) CHECK(numbers.writeBlocking(&number, 1, kLong));
     });
-    int32_t sum = 0;
     CHECK(service->sum(numbers.dupeDesc(), kCount, &sum).isOk());
     writer.join();
     CHECK(sum == kCount * (kCount + 1) / 2);

@@ -3,6 +3,7 @@
 mod action;
 mod activation;
 mod bisect;
+mod book;
 #[path = "../../../handoff-lab/tests/it/common/mod.rs"]
 mod browser;
 mod campaign;

@@ -151,8 +151,7 @@ impl Reader<'_> {
                     let place = if message.contains("there is no workload") { name.span() } else { place };
                     self.error(place, message)
                 };
-                let parsed =
-                    parsed.map_err(|error: toml::de::Error| workload_error(error.message().to_owned()))?;
+                let parsed = parsed.map_err(|error: toml::de::Error| workload_error(in_words(&error)))?;
                 parsed.check().map_err(|error| workload_error(error.to_string()))?;
                 Ok(Work::Workload(Box::new(parsed)))
             }
@@ -322,4 +321,12 @@ fn merge(base: &mut toml::Table, over: &toml::Table) {
             }
         }
     }
+}
+
+/// What is wrong with parameters: of a number where a name is wanted, serde speaks as of its own types.
+fn in_words(error: &toml::de::Error) -> String {
+    error.message().replace(
+        "invalid type: unit variant, expected string only",
+        "this is a number; a name in quotes is wanted",
+    )
 }
