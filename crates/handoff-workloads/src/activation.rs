@@ -59,7 +59,7 @@ impl ActivationCount {
         online.iter().map(open).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Hits so far, on all CPUs.
+    /// Activations so far, on all CPUs.
     pub fn read(&self) -> std::io::Result<u64> {
         self.0.iter().map(perf::EventCount::read).sum()
     }

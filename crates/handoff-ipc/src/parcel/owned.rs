@@ -112,7 +112,7 @@ impl Parcel {
         self.bytes
     }
 
-    /// Forgets all that is in it, but not the memory of its data.
+    /// Empties it. The memory of its data is kept.
     pub fn clear(&mut self) {
         let (bytes, objects) = self.parts_mut();
         bytes.clear();
