@@ -1,0 +1,6 @@
+package shop;
+
+parcelable Order {
+    String what;
+    int count = 1;
+}
