@@ -24,8 +24,10 @@ pub(super) fn place_all(
     let mut drift = 0isize;
     let mut nears = Vec::new();
     let mut placements: Vec<Placement> = Vec::new();
-    for hunk in &file.hunks {
-        let wanted = Wanted::new(hunk, source, path.as_str());
+    for (number, hunk) in file.hunks.iter().enumerate() {
+        let mut wanted = Wanted::new(hunk, source, path.as_str());
+        // Whatever its context looks like: more of the file comes in the next hunk.
+        wanted.to_end &= number + 1 == file.hunks.len();
         let near = wanted.asked.saturating_add_signed(drift);
         let mut placement = place(&wanted, source, near);
         let sure =

@@ -144,6 +144,19 @@ fn a_change_for_a_function_that_is_gone_says_where_its_lines_stand_in_others() {
 }
 
 #[test]
+fn a_hunk_that_others_follow_is_not_at_the_end_of_its_file() {
+    let of = |name: &str| format!("int {name}(void)\n{{\n\tone_{name}();\n\ttwo();\n\treturn 0;\n}}\n\n");
+    let folder = tree(&[("x.c", &("/* new */\n".to_owned() + &of("f") + &of("g") + &of("h")))]);
+    // Two lines of context below, as at the end of a file.
+    let body = |name: &str| format!(" {{\n \tone_{name}();\n \ttwo();\n+\tthree();\n \treturn 0;\n }}\n");
+    let hunks = [(2, "int f(void)", body("f")), (9, "int g(void)", body("g"))];
+    let hunks = hunks.each_ref().map(|(line, heading, body)| (*line, *heading, body.as_str()));
+    let report = run(&folder, &patch(&hunks), &quiet());
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Moved, "{report}");
+    assert_eq!(hunk(&report, 2).outcome, HunkOutcome::Fuzzy, "that one may have been at the end: {report}");
+}
+
+#[test]
 fn of_thousands_of_equal_places_the_one_that_the_patch_names_is_taken() {
     // Each place looks for the heading above it: that must not take a walk through the file.
     let file = "\t{ 0, 0 },\n".repeat(100_000);
