@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// A Markdown file.
+/// A Markdown file of the repository, of which its blocks and command lines can be had.
 #[derive(Debug)]
 pub struct Page {
     /// Its path in the repository.

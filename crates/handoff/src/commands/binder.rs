@@ -18,7 +18,7 @@ Examples:
   handoff guest run -- binder features           what the driver of the distribution's kernel can do
   handoff guest run -- binder conformance        whether it does what it promises
   handoff binder features --context hwbinder     of the one that hardware services use
-  handoff binder freeze 1234 --timeout-ms 500      hold calls to process 1234 back
+  handoff binder freeze 1234 --timeout-ms 500    hold calls to process 1234 back
   handoff binder frozen 1234                     what reached it meanwhile
   handoff binder thaw 1234
   handoff binder mount /dev/binderfs mine        make a binderfs, with a driver of its own";

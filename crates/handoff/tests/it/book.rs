@@ -296,6 +296,7 @@ fn try_page(page: &Page) -> Result<(), String> {
         Err(_) if status.code() == Some(124) => {
             Err(format!("{}: took more than five minutes\n{said}", page.name))
         }
+        // SETUP makes that last.
         Err(_) if !home.path().join("nightly.toml").exists() => Err(format!("{}: {said}", page.name)),
         Err(_) => Ok(()),
     }
@@ -343,7 +344,6 @@ tried! {
     test_calls: "docs/book/src/how-to/test-calls.md";
     who_wakes_whom: "docs/book/src/how-to/who-wakes-whom.md";
     why_was_it_slow: "docs/book/src/how-to/why-was-it-slow.md";
-
     workloads: "docs/book/src/reference/workloads.md";
 }
 

@@ -158,8 +158,8 @@ fn a_command_that_is_twice_as_slow_is_a_regression_and_can_fail_a_build() {
 fn a_spin_that_is_a_third_slower_is_a_regression_within_two_minutes() {
     let lab = Lab::new();
     let spin = |items: u32| format!("{} workload spin --items {items}", env!("CARGO_BIN_EXE_handoff"));
-    // Five percent are found on a quiet machine. A busy host hides them: handoff-lab's `errors` simulates how small a difference
-    // is found beside how much noise.
+    // Five percent are found on a quiet machine. A busy host hides them: handoff-lab's `errors::power_is_as_predicted`
+    // simulates how small a difference is found beside how much noise.
     let (fast, slow) = (spin(300), spin(400));
     // One run in a hundred is withheld by its own rules, and tests that run meanwhile may change the machine.
     for seed in ["1", "2", "3"] {

@@ -6,22 +6,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use handoff_ipc::Runtime;
+use handoff_testkit::book::pages;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/tutorials/own-service.md");
-
-/// The blocks of a language on the page.
-fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
-    let begin = format!("\n```{language}\n");
-    page.split(begin.as_str()).skip(1).filter_map(|rest| rest.split("```").next()).collect()
-}
+const PAGE: &str = "docs/book/src/tutorials/own-service.md";
 
 #[test]
 fn ten_commands_lead_from_a_clone_to_a_service() {
-    let page = std::fs::read_to_string(PAGE).expect("the page");
-    let commands: Vec<&str> = blocks(&page, "sh").iter().flat_map(|block| block.lines()).collect();
+    let page = pages().into_iter().find(|page| page.name == PAGE).expect("the page");
+    let commands: Vec<&str> = page.blocks("sh").flat_map(str::lines).collect();
     assert!(commands.len() <= 10, "{commands:?}");
-    let code: usize = blocks(&page, "rust,ignore").iter().map(|block| code_lines(block)).sum();
-    let code = code + blocks(&page, "aidl").iter().map(|block| code_lines(block)).sum::<usize>();
+    let code: usize = page.blocks("rust,ignore").chain(page.blocks("aidl")).map(code_lines).sum();
     assert!(code <= 60, "the project has {code} lines of code");
 
     // The clone and the installed program are what this test is of.
@@ -53,7 +47,7 @@ fn ten_commands_lead_from_a_clone_to_a_service() {
         .expect("bash runs");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
-    for told in blocks(&page, "text") {
+    for told in page.blocks("text") {
         assert!(out.contains(told), "{told} is not in\n{out}\n{err}");
     }
     assert!(out.contains("it_greets_and_counts ... ok"), "{out}");
