@@ -25,9 +25,7 @@ pub(super) fn place_all(
     let mut nears = Vec::new();
     let mut placements: Vec<Placement> = Vec::new();
     for (number, hunk) in file.hunks.iter().enumerate() {
-        let mut wanted = Wanted::new(hunk, source, path.as_str());
-        // Whatever its context looks like: more of the file comes in the next hunk.
-        wanted.to_end &= number + 1 == file.hunks.len();
+        let wanted = wanted_of(file, number, source, path);
         let near = wanted.asked.saturating_add_signed(drift);
         let mut placement = place(&wanted, source, near);
         let sure =
@@ -63,6 +61,13 @@ pub(super) fn place_all(
     placements
 }
 
+/// A hunk of the file, which ends the file only if no other follows, whatever its context looks like.
+fn wanted_of(file: &FilePatch, number: usize, source: &Source, path: &PatchPath) -> Wanted {
+    let mut wanted = Wanted::new(&file.hunks[number], source, path.as_str());
+    wanted.to_end &= number + 1 == file.hunks.len();
+    wanted
+}
+
 /// Places that are the same are told apart by the hunks above and below, which keep their order, and hunks
 /// that are the same as each other by their own.
 fn tell_twins_apart(file: &FilePatch, placements: &mut [Placement], source: &Source, path: &PatchPath) {
@@ -88,7 +93,7 @@ fn tell_twins_apart(file: &FilePatch, placements: &mut [Placement], source: &Sou
             continue;
         }
         for (at, number) in left.into_iter().zip(run) {
-            let wanted = Wanted::new(&file.hunks[number], source, path.as_str());
+            let wanted = wanted_of(file, number, source, path);
             let why = "the same lines stand in other places; the hunks around it tell which is meant";
             placements[number] = place_at(&wanted, source, at, why);
         }
@@ -242,7 +247,7 @@ fn check_structure(
     // What seems to be there already may be something else that looks alike: a lone `#endif`, a brace.
     for (index, _) in structure::unbalanced(file, placements, source) {
         if placements[index].outcome == HunkOutcome::Present {
-            let wanted = Wanted::new(&file.hunks[index], source, path.as_str());
+            let wanted = wanted_of(file, index, source, path);
             placements[index] = place_unless_present(&wanted, source, nears[index]);
         }
     }
