@@ -7,7 +7,7 @@
 mod read;
 mod write;
 
-pub use read::{from_bytes, load};
+pub use read::from_bytes;
 pub use write::{save, to_bytes};
 
 use std::collections::HashMap;

@@ -8,16 +8,6 @@ use crate::event::MAX_CPUS;
 use crate::ring::PageLayout;
 use crate::trace::RawTrace;
 
-/// Reads a trace from a file.
-pub fn load(path: &Path) -> Result<RawTrace> {
-    let bytes = std::fs::read(path).map_err(|source| TraceError::File {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    })?;
-    from_bytes(&bytes, path)
-}
-
 /// Reads a trace from the bytes of a file; `path` is for messages only.
 pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<RawTrace> {
     let file = File { rest: bytes };

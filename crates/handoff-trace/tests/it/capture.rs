@@ -185,7 +185,7 @@ fn trace_cmd_reads_our_file_and_we_read_its() {
     let own = |is: &dyn Fn(&EventKind) -> bool| trace.events().iter().filter(|event| is(&event.what)).count();
     assert_eq!(count("sched_switch"), own(&is_switch));
     assert_eq!(count("sched_waking"), own(&is_waking));
-    let again = handoff_trace::dat::load(&ours).expect("reads").decode().expect("sound");
+    let again = handoff_trace::file::load(&ours).expect("reads");
     assert_eq!(again.events(), trace.events());
     assert_eq!(again.clock(), "mono");
 

@@ -241,8 +241,8 @@ fn a_missed_deadline_is_kept() {
     };
     let kept = recorder.keep(window, vec![slice], folder.path(), "miss").expect("kept");
     assert_eq!(kept.diagnosis.main_cause().map(|cause| cause.kind), Some(Kind::Slept), "{}", kept.diagnosis);
-    let raw = handoff_trace::dat::load(&kept.trace).expect("reads");
-    let again = explain(&raw.decode().expect("sound"), window).expect("it is in the file");
+    let read = handoff_trace::file::load(&kept.trace).expect("reads");
+    let again = explain(&read, window).expect("it is in the file");
     assert_eq!(again.to_string(), kept.diagnosis.to_string());
     assert!(std::fs::read_to_string(&kept.html).expect("written").contains("\"call\""));
     assert!(std::fs::metadata(&kept.perfetto).expect("written").len() > 100);

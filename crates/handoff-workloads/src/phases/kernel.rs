@@ -127,14 +127,7 @@ impl Kind {
 
 /// The points of each call.
 pub(super) fn join(calls: &[Stamps], client: Tid, observations: &[Observation]) -> PointTable {
-    let mut joined = PointTable::default();
-    for call in calls {
-        match points(call, client, observations) {
-            Ok(points) => joined.rows.push(points),
-            Err(lacking) => joined.fail(lacking),
-        }
-    }
-    joined
+    PointTable::of(calls, |call| points(call, client, observations))
 }
 
 #[derive(Clone, Copy)]

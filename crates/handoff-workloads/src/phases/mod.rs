@@ -64,9 +64,19 @@ struct PointTable {
 }
 
 impl PointTable {
-    fn fail(&mut self, lacking: &'static str) {
-        self.failed += 1;
-        self.lacking.get_or_insert(lacking);
+    /// A row for each of `calls` whose points are found, and what lacks of the others.
+    fn of(calls: &[Stamps], points: impl Fn(&Stamps) -> Result<Vec<u64>, &'static str>) -> Self {
+        let mut table = Self::default();
+        for call in calls {
+            match points(call) {
+                Ok(points) => table.rows.push(points),
+                Err(lacking) => {
+                    table.failed += 1;
+                    table.lacking.get_or_insert(lacking);
+                }
+            }
+        }
+        table
     }
 }
 
@@ -180,10 +190,10 @@ impl ObservedPoints {
             }
             ObservedPoints::Engine { client, server } => (shm::join(&stamped.calls, client, server), 0),
             ObservedPoints::Programs => {
-                let row = |call: &Stamps| {
-                    vec![call.send, call.served_from, call.served_to, call.received, call.exit]
+                let points = |call: &Stamps| {
+                    Ok(vec![call.send, call.served_from, call.served_to, call.received, call.exit])
                 };
-                (PointTable { rows: stamped.calls.iter().map(row).collect(), ..PointTable::default() }, 0)
+                (PointTable::of(&stamped.calls, points), 0)
             }
         }
     }

@@ -11,14 +11,7 @@ use crate::rpc::service::Stamps;
 /// The client makes one call after the other, so what its engine stamped between the beginning and the
 /// end of a call belongs to that call, and so does what the server's stamped between the two.
 pub(super) fn join(calls: &[Stamps], client: &[EnginePoint], server: &[EnginePoint]) -> PointTable {
-    let mut joined = PointTable::default();
-    for call in calls {
-        match points(call, client, server) {
-            Ok(points) => joined.rows.push(points),
-            Err(lacking) => joined.fail(lacking),
-        }
-    }
-    joined
+    PointTable::of(calls, |call| points(call, client, server))
 }
 
 fn points(call: &Stamps, client: &[EnginePoint], server: &[EnginePoint]) -> Result<Vec<u64>, &'static str> {
