@@ -71,10 +71,10 @@ pub(crate) fn run(program: &Path, profile: &str, arguments: &[String]) -> Comman
     command
 }
 
-/// How many tests run at once: most wait for another process most of the time, so four times as many as there are CPUs.
+/// How many tests run at once: most wait for another process most of the time, so six times as many as there are CPUs.
 /// Those that compute count for several (`.config/nextest.toml`).
 fn threads() -> usize {
-    4 * std::thread::available_parallelism().map_or(1, usize::from)
+    6 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Passes names of tests on, and the options of test programs that nextest has as its own.

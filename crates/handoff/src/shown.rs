@@ -36,6 +36,7 @@ fn inner(arguments: &[String]) -> Option<&[String]> {
 
 #[test]
 fn each_command_line_of_the_book_is_taken() {
+    let mut parser = cli::configured().1;
     let (mut wrong, mut count) = (Vec::new(), 0);
     for page in pages() {
         for line in page.command_lines() {
@@ -45,8 +46,7 @@ fn each_command_line_of_the_book_is_taken() {
                 count += 1;
                 let given =
                     iter::once("handoff").chain(arguments.iter().map(String::as_str)).map(OsString::from);
-                let parsed = cli::configured().1.try_get_matches_from(legacy::rewrite(given));
-                if let Err(error) = parsed
+                if let Err(error) = parser.try_get_matches_from_mut(legacy::rewrite(given))
                     && error.kind() != ErrorKind::DisplayHelp
                 {
                     wrong.push(format!("{}: {line}\n{error}", page.name));

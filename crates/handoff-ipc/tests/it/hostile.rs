@@ -181,7 +181,7 @@ fn others_are_served_beside(role: &str) {
     root.transaction(FRAMES).call(|_| Ok(()), |_| Ok(())).unwrap();
     let before: i32 = root.transaction(COUNT_FDS).call(|_| Ok(()), |r| r.read()).unwrap();
     let mut rounds = 0u32;
-    for _ in 0..repeats(20, 6) {
+    for _ in 0..repeats(20, 3) {
         let bad: Vec<Peer> = (0..2).map(|_| Peer::start(role, &place.socket())).collect();
         for _ in 0..300 {
             rounds += 1;

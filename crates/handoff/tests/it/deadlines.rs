@@ -25,7 +25,7 @@ fn main_causes(fault: &str) -> Vec<(String, String)> {
     // by the clock, every 75 ms; the others with every fifth call.
     let calls = if fault == "hog" { "40000" } else { "3000" };
     let args =
-        ["-deadline_us", "10000", "--keep-going", "12", "-i", calls, "--fault", fault, "--format", "json"];
+        ["-deadline_us", "10000", "--keep-going", "6", "-i", calls, "--fault", fault, "--format", "json"];
     let output = latency(folder.path(), &args);
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
