@@ -77,6 +77,7 @@ impl Options {
                     .advise("make it, or choose another place with --socket");
                 }
                 let access = self.access();
+                let own_folder = socket.parent().filter(|folder| !is_folder(folder)).map(Path::to_owned);
                 let serving = Manager::new(policy).serve(&socket, access).advise(format_args!(
                     "choose another place with --socket or ${SOCKET_VARIABLE}, or stop the manager that serves there"
                 ))?;
@@ -84,6 +85,9 @@ impl Options {
                     SocketAccess::Owner => ", for this user and root",
                     SocketAccess::Everybody => ", for every user",
                 };
+                if let Some(made) = own_folder {
+                    output.note(format_args!("made the folder {}", made.display()));
+                }
                 (serving, who)
             }
         };

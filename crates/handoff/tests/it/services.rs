@@ -258,6 +258,23 @@ fn what_is_no_socket_is_not_removed() {
 }
 
 #[test]
+fn a_folder_that_is_made_for_a_socket_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("made/names.sock");
+    let mut manager = Command::new(env!("CARGO_BIN_EXE_handoff"))
+        .args(["servicemanager", "--socket"])
+        .arg(&socket)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(manager.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(said.next().unwrap(), format!("made the folder {}", folder.path().join("made").display()));
+    assert!(said.next().unwrap().starts_with("service manager at "));
+    kill_process(Pid::from_child(&manager), Signal::TERM).unwrap();
+    assert!(manager.wait().unwrap().success());
+}
+
+#[test]
 fn a_second_manager_is_refused() {
     let manager = Manager::start(OPEN);
     let second = Command::new(env!("CARGO_BIN_EXE_handoff"))
