@@ -7,12 +7,13 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use handoff_benches::tables::{Table, Written, fastest, grouped, interval, time};
-use handoff_benches::{LOOK, Pair, ROUNDS, WARM_UP, exit, in_turns, keep, rows_file, subject, timed};
+use handoff_benches::{
+    LOOK, Pair, ROUNDS, WARM_UP, beside_hogs, exit, in_turns, keep, rows_file, subject, timed,
+};
 use handoff_ipc::servicemanager::ServiceOptions;
 use handoff_ipc::{Binder, Runtime, Service, Transaction};
 use handoff_lab::interleave::{InterleaveOutcome, Subject, SubjectError};
@@ -184,7 +185,8 @@ impl Crowd {
                 Load::OfOne(clients) => Clients::rates(&mut servers[..1], clients, PAYLOAD, TURN)?,
                 Load::OfSeveral => Clients::rates(&mut servers, OF_EACH, PAYLOAD, TURN)?,
                 Load::WithHogs => {
-                    let each = beside_hogs(|| Clients::rates(&mut servers[..1], RIVALS, PAYLOAD, LONG_TURN))?;
+                    let each =
+                        beside_hogs(HOGS, || Clients::rates(&mut servers[..1], RIVALS, PAYLOAD, LONG_TURN))?;
                     let slowest = sorted(&each)[0];
                     shares.borrow_mut().push(slowest / median(&each).max(1.0));
                     each
@@ -200,23 +202,6 @@ impl Crowd {
     fn shares(&self) -> Vec<f64> {
         self.shares.borrow().iter().skip(WARM_UP).copied().collect()
     }
-}
-
-/// While threads run that never sleep.
-fn beside_hogs<T>(measure: impl FnOnce() -> T) -> T {
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for _ in 0..HOGS {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-        }
-        let measured = measure();
-        over.store(true, Ordering::Relaxed);
-        measured
-    })
 }
 
 const OURS: [&str; 4] = [

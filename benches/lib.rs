@@ -5,6 +5,7 @@ pub mod tables;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -74,6 +75,23 @@ pub fn in_turns(rounds: usize, subjects: Vec<Subject<'static>>) -> Result<Interl
         );
     }
     Ok(outcome)
+}
+
+/// While so many threads run that never sleep.
+pub fn beside_hogs<T>(count: usize, measure: impl FnOnce() -> T) -> T {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let measured = measure();
+        over.store(true, Ordering::Relaxed);
+        measured
+    })
 }
 
 /// Writes what a bench gives to the file that `--rows` names, or prints it.

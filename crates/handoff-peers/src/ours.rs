@@ -3,12 +3,15 @@
 use std::io;
 use std::path::Path;
 
-use handoff_ipc::servicemanager::ServiceOptions;
+use handoff_ipc::servicemanager::{Context, ServiceOptions};
 use handoff_ipc::{Binder, Code, Runtime, Service, Transaction};
+use handoff_placement::Priority;
 
 use crate::Ask;
 
 const NAME: &str = "handoff.peers.ISum";
+/// In the context whose callers lend their real-time priority.
+const URGENT_NAME: &str = "handoff.peers.ISum/urgent";
 const SUM: Code = 1;
 const OBJECTS: Code = 2;
 /// Objects of one reply.
@@ -33,7 +36,11 @@ impl Service for Sum {
 
 pub(crate) fn serve(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
     let runtime = Runtime::private().map_err(io::Error::other)?;
-    runtime.services().add(NAME, Binder::new(Sum), ServiceOptions::default()).map_err(io::Error::other)?;
+    for (name, options) in
+        [(NAME, ServiceOptions::default()), (URGENT_NAME, ServiceOptions::of(Context::Hardware))]
+    {
+        runtime.services().add(name, Binder::new(Sum), options).map_err(io::Error::other)?;
+    }
     let socket = runtime.socket().ok_or_else(|| io::Error::other("a private manager has a socket"))?;
     std::os::unix::fs::symlink(socket, address)?;
     ready();
@@ -42,9 +49,11 @@ pub(crate) fn serve(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
 }
 
 pub(crate) fn connect(address: &Path) -> io::Result<Ask> {
+    let own = Priority::current().map_err(io::Error::other)?;
+    let name = if own.policy.is_realtime() { URGENT_NAME } else { NAME };
     let runtime =
         Runtime::builder().socket(std::fs::read_link(address)?).connect().map_err(io::Error::other)?;
-    let sum = runtime.services().get(NAME).map_err(io::Error::other)?;
+    let sum = runtime.services().get(name).map_err(io::Error::other)?;
     Ok(Box::new(move |message| {
         // It holds the connection.
         let _runtime = &runtime;

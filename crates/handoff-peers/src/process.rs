@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use handoff_placement::Tid;
 use handoff_placement::process::run_time_ns;
+use handoff_placement::{Priority, Tid};
 use handoff_workloads::peer::{Channel, Peer, play};
 use handoff_workloads::transports::{Batch, OpenTransport};
 use handoff_workloads::{Error, Placement, Result};
@@ -20,6 +20,8 @@ const ROLE: &str = "HANDOFF_PEERS_ROLE";
 const LIMIT: Duration = Duration::from_secs(120);
 /// Where a server listens, in its folder.
 const ADDRESS: &str = "peer";
+/// What a real-time client runs at.
+const URGENT: Priority = Priority::fifo(50);
 /// Requests before those that count.
 const WARM_UP: u32 = 20;
 
@@ -29,6 +31,8 @@ struct Role {
     address: PathBuf,
     serves: bool,
     cpu: Option<usize>,
+    /// At [`URGENT`], with all threads that it starts.
+    is_urgent: bool,
     /// For a client: whose CPU time counts, too.
     server: u32,
 }
@@ -101,6 +105,13 @@ fn run(role: Role, mut parent: Channel) -> Result<()> {
         // Its first thread, too: what the library starts runs where that one may.
         let pinned = sched_setaffinity(None, &mask).and_then(|()| sched_setaffinity(Some(getpid()), &mask));
         pinned.map_err(|error| Error::io(format!("cannot run on CPU {cpu}"), error))?;
+    }
+    if role.is_urgent {
+        // Of its first thread, too: what the library starts has that one's.
+        let own = Tid::new(std::process::id().cast_signed()).unwrap_or_else(Tid::current);
+        for tid in [Tid::current(), own] {
+            URGENT.apply(tid)?;
+        }
     }
     let failed = |error| Error::io(role.kind.name(), error);
     if role.serves {
@@ -296,6 +307,19 @@ impl Clients {
     /// If this build has no such peer, it does not run here, or this program has not called
     /// [`play_if_peer`].
     pub fn start(kind: Kind, placement: Placement, clients: usize) -> Result<Self> {
+        Self::start_as(kind, placement, clients, false)
+    }
+
+    /// [`Clients::start`] with one client, which runs at `SCHED_FIFO` 50. The server is an ordinary process.
+    ///
+    /// # Errors
+    ///
+    /// As [`Clients::start`], and if this process may not have real-time threads.
+    pub fn start_urgent(kind: Kind, placement: Placement) -> Result<Self> {
+        Self::start_as(kind, placement, 1, true)
+    }
+
+    fn start_as(kind: Kind, placement: Placement, clients: usize, is_urgent: bool) -> Result<Self> {
         use std::sync::atomic::{AtomicU32, Ordering};
         static NEXT: AtomicU32 = AtomicU32::new(0);
         placement.check()?;
@@ -308,9 +332,9 @@ impl Clients {
         let folder = std::env::temp_dir().join(unique);
         std::fs::create_dir(&folder).map_err(|error| Error::io("cannot make a folder", error))?;
         let address = folder.join(ADDRESS);
-        let serves = Role { kind, address, serves: true, cpu: server_cpu, server: 0 };
+        let serves = Role { kind, address, serves: true, cpu: server_cpu, is_urgent: false, server: 0 };
         let started = start(&serves).and_then(|server| {
-            let role = Role { serves: false, cpu: client_cpu, server: server.pid(), ..serves };
+            let role = Role { serves: false, cpu: client_cpu, is_urgent, server: server.pid(), ..serves };
             let clients = (0..clients).map(|_| start(&role)).collect::<Result<_>>();
             Ok((server, clients?, role))
         });
@@ -439,6 +463,7 @@ impl OpenTransport for PeerTransport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use handoff_testkit::{require, require_realtime};
     use handoff_workloads::peer::play_in_test;
 
     /// The function that peers of unit tests run.
@@ -497,6 +522,20 @@ mod tests {
             let folder = clients.folder.clone();
             drop(clients);
             assert!(!folder.exists(), "{kind} leaves nothing");
+        }
+    }
+
+    #[test]
+    fn a_client_can_be_a_real_time_process_of_an_ordinary_server() {
+        require!(require_realtime());
+        play_in_test("process::tests::peer_main");
+        for kind in [Kind::Pipe, Kind::OURS] {
+            let mut clients =
+                Clients::start_urgent(kind, Placement::Unpinned).expect("a server and a client");
+            assert_eq!(clients.spaced(8, 3, Duration::from_micros(100)).expect("answers").took.len(), 3);
+            let of = |peer: &Peer| Priority::of(Tid::new(peer.pid().cast_signed()).unwrap()).unwrap();
+            let own = Priority::current().unwrap();
+            assert_eq!((of(&clients.clients[0]), of(&clients.server)), (URGENT, own));
         }
     }
 
