@@ -53,6 +53,10 @@ const IDLE: [Load; 4] = [
 const BUSY: [Load; 3] = [beside(1, false), beside(2, false), beside(4, false)];
 const URGENT: [Load; 4] = [beside(0, true), beside(1, true), beside(2, true), beside(4, true)];
 
+fn loads() -> impl Iterator<Item = Load> {
+    IDLE.into_iter().chain(BUSY).chain(URGENT)
+}
+
 fn main() -> ExitCode {
     handoff_peers::play_if_peer();
     exit(run())
@@ -68,14 +72,12 @@ struct Seen {
 fn run() -> Result<()> {
     let file = rows_file();
     let started: Vec<_> = std::iter::once(Kind::OURS).chain(Kind::ALL).filter_map(start).collect();
-    let others: Vec<Kind> =
-        started.iter().map(|(kind, _)| *kind).filter(|kind| *kind != Kind::OURS).collect();
     let (mut subjects, mut all) = (Vec::new(), Vec::new());
-    for (kind, [ordinary, urgent]) in &started {
-        for load in IDLE.into_iter().chain(BUSY).chain(URGENT) {
-            let seen = Seen { kind: *kind, load, spaced: Rc::default() };
-            let clients = Rc::clone(if load.is_urgent { urgent } else { ordinary });
-            let spaced = Rc::clone(&seen.spaced);
+    for way in &started {
+        for load in loads() {
+            let Some(clients) = way.clients(load) else { continue };
+            let seen = Seen { kind: way.kind, load, spaced: Rc::default() };
+            let (clients, spaced) = (Rc::clone(clients), Rc::clone(&seen.spaced));
             let turn = move || -> Result<f64, SubjectError> {
                 let mut clients = clients.borrow_mut();
                 let requests = beside_hogs(load.hogs, || clients.spaced(PAYLOAD, load.samples, load.pause))?;
@@ -83,14 +85,16 @@ fn run() -> Result<()> {
                 spaced.borrow_mut().push(requests);
                 Ok(median)
             };
-            let floors = if *kind == Kind::OURS { &others[..] } else { &[] };
-            let subject = Subject::new(named(*kind, load), turn);
-            subjects.push(floors.iter().fold(subject, |all, other| all.against(named(*other, load))));
+            let others = started.iter().filter(|other| {
+                way.kind == Kind::OURS && other.kind != Kind::OURS && other.clients(load).is_some()
+            });
+            let subject = Subject::new(named(way.kind, load), turn);
+            subjects.push(others.fold(subject, |all, other| all.against(named(other.kind, load))));
             all.push(seen);
         }
     }
     let outcome = in_turns(if file.is_some() { ROUNDS } else { LOOK }, subjects)?;
-    let ours = IDLE.into_iter().chain(BUSY).chain(URGENT).map(|load| named(Kind::OURS, load));
+    let ours = loads().map(|load| named(Kind::OURS, load));
     let rows = ours.filter_map(|ours| fastest(&outcome, &ours, GOAL, None)).collect();
     let medians = |seen: &Seen| {
         let series = outcome.series(&named(seen.kind, seen.load));
@@ -121,19 +125,31 @@ impl Seen {
     }
 }
 
-/// Of one way, if this build and this machine have it: a server and a client, and the same with a real-time client.
-fn start(kind: Kind) -> Option<(Kind, [Rc<RefCell<Clients>>; 2])> {
-    let start = || {
-        let ordinary = Clients::start(kind, Placement::Unpinned, 1)?;
-        Ok::<_, handoff_workloads::Error>([ordinary, Clients::start_urgent(kind, Placement::Unpinned)?])
-    };
-    match start() {
-        Ok(clients) => Some((kind, clients.map(|clients| Rc::new(RefCell::new(clients))))),
+/// A server and a client of one way, and the same with a real-time client where this process may have one.
+struct Started {
+    kind: Kind,
+    ordinary: Rc<RefCell<Clients>>,
+    urgent: Option<Rc<RefCell<Clients>>>,
+}
+
+impl Started {
+    fn clients(&self, load: Load) -> Option<&Rc<RefCell<Clients>>> {
+        if load.is_urgent { self.urgent.as_ref() } else { Some(&self.ordinary) }
+    }
+}
+
+/// What of one way this build and this machine have.
+fn start(kind: Kind) -> Option<Started> {
+    let started = |clients: handoff_workloads::Result<Clients>, whose: &str| match clients {
+        Ok(clients) => Some(Rc::new(RefCell::new(clients))),
         Err(error) => {
-            eprintln!("warning: {kind} is not measured: {error}");
+            eprintln!("warning: {kind} is not measured{whose}: {error}");
             None
         }
-    }
+    };
+    let ordinary = started(Clients::start(kind, Placement::Unpinned, 1), "")?;
+    let urgent = started(Clients::start_urgent(kind, Placement::Unpinned), " with a real-time client");
+    Some(Started { kind, ordinary, urgent })
 }
 
 fn named(kind: Kind, load: Load) -> String {
@@ -167,7 +183,9 @@ fn table(
     });
     let rows = all.chunk_by(|a, b| a.kind == b.kind).map(|of_kind| {
         let kind = of_kind[0].kind;
-        let cells = of_kind.iter().filter(|seen| loads.contains(&seen.load)).map(&cell);
+        let cells = loads
+            .iter()
+            .map(|load| of_kind.iter().find(|seen| seen.load == *load).map_or_else(|| "-".to_owned(), &cell));
         std::iter::once(format!("{kind} {}", kind.version())).chain(cells).collect()
     });
     Table {
