@@ -267,11 +267,12 @@ fn a_folder_that_is_made_for_a_socket_is_named() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = BufReader::new(manager.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert_eq!(said.next().unwrap(), format!("made the folder {}", folder.path().join("made").display()));
-    assert!(said.next().unwrap().starts_with("service manager at "));
+    let said: Vec<String> =
+        BufReader::new(manager.stderr.take().unwrap()).lines().take(2).map(Result::unwrap).collect();
     kill_process(Pid::from_child(&manager), Signal::TERM).unwrap();
     assert!(manager.wait().unwrap().success());
+    assert_eq!(said[0], format!("made the folder {}", folder.path().join("made").display()));
+    assert!(said[1].starts_with("service manager at "), "{said:?}");
 }
 
 #[test]
