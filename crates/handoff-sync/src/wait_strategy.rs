@@ -37,6 +37,13 @@ const LONGEST_REST: u32 = 65_536;
 /// In use, one call in so many is timed.
 const SAMPLE: u32 = 16;
 
+/// A caller that comes so long after the last reply finds its server asleep, whatever both do, unless others call it meanwhile.
+/// Then nothing is tried, and the caller sleeps at once: to look for the reply has its server woken on another CPU, which can
+/// take twenty times as long.
+const APART: Duration = Duration::from_micros(100);
+/// So many calls of a trial in a row that come apart end all trials. One alone is of a caller that had to wait for a CPU.
+const ALL_APART: u32 = 3;
+
 /// Longest time that a side looks before it sleeps. A wake-up of another CPU costs about this much
 /// on a virtual machine, so that looking costs at most as much again as sleeping at once.
 pub const SPIN_LIMIT: Duration = Duration::from_micros(50);
@@ -181,6 +188,14 @@ pub struct WaitStrategy {
     apart_since: Option<Instant>,
     // What the last trials ended with.
     last: Option<Mode>,
+    // Whether the last call found the server asleep.
+    found_asleep: bool,
+    // Since when, and for how many calls, there is no trial.
+    since: Option<Instant>,
+    due: u32,
+    // When the last reply of a trial came, and how many of its calls in a row came apart.
+    replied: Option<Instant>,
+    apart: u32,
 }
 
 impl WaitStrategy {
@@ -201,6 +216,11 @@ impl WaitStrategy {
             last: None,
             look_around: false,
             apart_since: None,
+            found_asleep: false,
+            since: None,
+            due: 0,
+            replied: None,
+            apart: 0,
         }
     }
 
@@ -209,6 +229,7 @@ impl WaitStrategy {
     pub fn allow(&mut self, spin: bool, beside: bool) {
         self.look_around = false;
         self.allowed = [spin, true, beside];
+        (self.replied, self.apart) = (None, 0);
         self.begin(0);
     }
 
@@ -251,10 +272,11 @@ impl WaitStrategy {
         self.apart_since.is_none()
     }
 
-    /// In spin mode: whether the server was found asleep.
+    /// Whether the server was found asleep.
     #[inline]
     pub fn found_asleep(&mut self, asleep: bool) {
-        if asleep || self.apart_since.is_some() {
+        self.found_asleep = asleep;
+        if self.mode != Mode::Block && (asleep || self.apart_since.is_some()) {
             self.apart_since = Some(Instant::now());
         }
     }
@@ -297,6 +319,7 @@ impl WaitStrategy {
             {
                 self.left = 0;
             }
+            self.note_gap(took_ns);
             return;
         }
         let (expected, other) = (self.cost_ns[self.mode as usize], self.best_other());
@@ -308,8 +331,41 @@ impl WaitStrategy {
         let void = self.recent_ns > expected.saturating_mul(2) && self.recent_ns > other;
         if void && self.left > SAMPLE {
             self.rest = FIRST_REST;
+            self.due -= (self.left - SAMPLE).min(self.due);
             self.left = SAMPLE;
         }
+    }
+
+    /// A call of a trial went by: how long after the last reply it came.
+    fn note_gap(&mut self, took_ns: u64) {
+        let now = Instant::now();
+        let before = self.replied.replace(now);
+        let gap = before.map(|before| (now - before).saturating_sub(Duration::from_nanos(took_ns)));
+        let is_apart = self.found_asleep && gap.is_some_and(|gap| gap > APART);
+        self.apart = if is_apart { self.apart + 1 } else { 0 };
+        if self.apart == ALL_APART {
+            self.sleep_at_once();
+        }
+    }
+
+    /// Whether the calls since the last trial came apart, on average.
+    fn came_apart(&self) -> bool {
+        let Some(since) = self.since else { return false };
+        let each = since.elapsed() / self.due.max(1);
+        self.found_asleep && each.saturating_sub(Duration::from_nanos(self.recent_ns)) > APART
+    }
+
+    /// Calls come apart.
+    fn sleep_at_once(&mut self) {
+        let cost = self.cost_ns[Mode::Block as usize];
+        (self.trial, self.mode, self.last) = (MODES.len(), Mode::Block, None);
+        self.recent_ns = if cost == u64::MAX { 0 } else { cost };
+        self.rest = FIRST_REST;
+        self.no_trial_for_a_while();
+    }
+
+    fn no_trial_for_a_while(&mut self) {
+        (self.left, self.due, self.since) = (self.rest, self.rest, Some(Instant::now()));
     }
 
     /// What the cheapest of the other modes cost.
@@ -336,9 +392,9 @@ impl WaitStrategy {
     fn turn(&mut self) {
         if self.trial < MODES.len() {
             self.cost_ns[self.trial] = self.cost_of_trial();
-        }
-        if self.trial < MODES.len() {
             self.begin(self.trial + 1);
+        } else if self.came_apart() {
+            self.sleep_at_once();
         } else {
             self.look_around = true;
             self.left = 1;
@@ -375,8 +431,8 @@ impl WaitStrategy {
         self.recent_ns = self.cost_ns[best];
         // The same answer twice: ask less often.
         self.rest = if self.last == Some(self.mode) { (self.rest * 2).min(LONGEST_REST) } else { FIRST_REST };
-        self.left = self.rest;
         self.last = Some(self.mode);
+        self.no_trial_for_a_while();
     }
 }
 
@@ -491,6 +547,46 @@ mod tests {
             strategy.note(time);
         }
         assert!((3..8).contains(&parted), "once in each round of trials but the first: {parted}");
+    }
+
+    /// Calls with a pause before each.
+    fn run_apart(
+        strategy: &mut WaitStrategy,
+        calls: u32,
+        finds_asleep: bool,
+        cost: impl Fn(Mode) -> u64,
+    ) -> [u32; 3] {
+        let mut used = [0; 3];
+        for _ in 0..calls {
+            std::thread::sleep(2 * APART);
+            strategy.found_asleep(finds_asleep);
+            let now = run(strategy, 1, &cost);
+            used.iter_mut().zip(now).for_each(|(used, now)| *used += now);
+        }
+        used
+    }
+
+    #[test]
+    fn a_caller_that_comes_seldom_tries_nothing() {
+        let mut strategy = WaitStrategy::new(true);
+        let cost = |mode| if mode == Mode::Block { 6_000 } else { 60_000 };
+        let used = run_apart(&mut strategy, 600, true, cost);
+        // The first reply of a trial has none before it.
+        assert_eq!(used[1..], [599 - ALL_APART, 0], "{used:?}");
+        // Once it comes often, it finds out.
+        let used = run(&mut strategy, 20_000, |mode| if mode == Mode::Spin { 300 } else { 3_000 });
+        assert!(used[0] > 19_000, "{used:?}");
+        // And once it comes seldom again, it looks for no reply any longer.
+        run_apart(&mut strategy, 8 * SAMPLE, true, |_| 60_000);
+        assert_eq!(strategy.mode(), Mode::Block);
+    }
+
+    #[test]
+    fn a_server_that_others_keep_awake_is_looked_for_also_by_who_comes_seldom() {
+        let mut strategy = WaitStrategy::new(true);
+        let used =
+            run_apart(&mut strategy, 300, false, |mode| if mode == Mode::Spin { 5_000 } else { 50_000 });
+        assert!(used[0] > 200, "{used:?}");
     }
 
     #[test]

@@ -261,9 +261,7 @@ pub(crate) fn transact(
         shared.why_dead(error)
     })?;
     pass(Point::Returned);
-    if mode != Mode::Block {
-        strategy.found_asleep(posted == WakeAction::Wake);
-    }
+    strategy.found_asleep(posted != WakeAction::Nothing);
     shared.count(slept, mode == Mode::Beside);
     let reply = slot.read_reply();
     let taken = take_reply(link, shared, slot, reply, call.code, deadline, read);
