@@ -19,8 +19,8 @@ thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Of larger buffers the kernel may have the memory meanwhile.
-const KEEP: usize = 4 << 20;
+/// Where a call filled more, the kernel may have the memory meanwhile.
+const KEEP: usize = (4 << 20) + 4096;
 
 /// Memory for a parcel that goes no further than this process; kept by the thread for the next one.
 pub(crate) struct Buffer(pub(crate) Vec<u8>);
@@ -34,7 +34,8 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.0);
-        if buffer.capacity() > KEEP {
+        // Not by its capacity: to offer it takes the kernel a millisecond, and calls that fill little come far more often.
+        if buffer.len() > KEEP {
             offer(&mut buffer);
         }
         SPARE.with_borrow_mut(|spare| spare.push(buffer));
@@ -144,5 +145,12 @@ mod tests {
         assert_eq!(pages_of(2), first);
         assert_eq!(SPARE.with_borrow(Vec::len), 1);
         assert!(SPARE.with_borrow(|spare| spare[0].is_empty() && spare[0].capacity() > size));
+        // Who fills little of it offers nothing: what was written stays.
+        let mut buffer = Buffer::take();
+        let mut writer = Writer::growing(&mut buffer.0);
+        writer.write_bytes(&[3; 100]).unwrap();
+        drop(writer.finish());
+        drop(buffer);
+        assert_eq!(SPARE.with_borrow(|spare| spare[0].len()), 104);
     }
 }
