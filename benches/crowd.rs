@@ -94,7 +94,7 @@ fn run() -> Result<()> {
         table("peers-newcomers", "first reply", &crowds, &outcome, Shown::Time, &[Load::Newcomer]),
         Table {
             page: PAGE,
-            mark: "own-rates",
+            mark: "own-rates".to_owned(),
             columns: vec!["ours".to_owned(), "a second".to_owned()],
             rows: each_second,
         },
@@ -309,7 +309,7 @@ fn table(
     };
     Table {
         page: PAGE,
-        mark,
+        mark: mark.to_owned(),
         columns: std::iter::once(what.to_owned()).chain(asked.iter().map(|what| what.spoken())).collect(),
         rows: crowds.iter().map(row).collect(),
     }
@@ -325,7 +325,7 @@ fn fairness(crowds: &[Crowd], outcome: &InterleaveOutcome) -> Table {
     };
     Table {
         page: PAGE,
-        mark: "peers-fair",
+        mark: "peers-fair".to_owned(),
         columns: ["beside two hogs", "calls/s", "slowest of the middle one"].map(str::to_owned).to_vec(),
         rows: crowds.iter().map(row).collect(),
     }

@@ -1,6 +1,8 @@
 //! What the benches of this folder share: the command line that `cargo xtask bench` calls, a batch of
 //! measurements as one subject of an interleaved run, and a service behind an engine of its own.
 
+#[cfg(feature = "peers")]
+pub mod spaced;
 pub mod tables;
 
 use std::path::PathBuf;

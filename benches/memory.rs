@@ -34,7 +34,7 @@ fn run() -> Result<()> {
     let columns = ["", "held", "server", "its descriptors", "client", "its descriptors"];
     let table = Table {
         page: "reference/peers.md",
-        mark: "peers-memory",
+        mark: "peers-memory".to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows,
     };

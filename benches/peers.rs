@@ -4,26 +4,49 @@
 //! Client and server are two processes, the server adds the bytes up, and both are asked and timed by
 //! the code of `handoff-peers`, ours as well as theirs. A value is the median of one turn's requests.
 
+use std::cell::RefCell;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Result;
 use handoff_benches::tables::{Table, Written, fastest, grouped, interval, middle, size, time};
-use handoff_benches::{LOOK, ROUNDS, exit, in_turns, keep, rows_file};
+use handoff_benches::{LOOK, ROUNDS, WARM_UP, exit, in_turns, keep, rows_file};
 use handoff_lab::interleave::{InterleaveOutcome, Row, Subject, SubjectError};
+use handoff_lab::stats::describe::{quantile, sorted};
 use handoff_peers::{Kind, QueueKind, Ring};
 use handoff_workloads::Placement;
-use handoff_workloads::transports::MAX_SAMPLES;
+use handoff_workloads::transports::{Batch, MAX_SAMPLES};
 
-const PAYLOADS: [usize; 4] = [8, 1 << 10, 64 << 10, 1 << 20];
-/// Of those whose sides never sleep: a line, a line more, some lines, and what does not stay in the nearest cache.
-const SPUN_PAYLOADS: [usize; 4] = [8, 64, 1 << 10, 64 << 10];
-/// Requests of a turn take about this long.
+const PAYLOADS: [Message; 4] = [copied(8), copied(1 << 10), copied(64 << 10), copied(1 << 20)];
+/// Of those whose sides never sleep: a line, a line more, some lines, and what does not stay in the nearest cache, which is
+/// also made where the server reads it.
+const SPUN_PAYLOADS: [Message; 5] =
+    [copied(8), copied(64), copied(1 << 10), copied(64 << 10), Message { bytes: 64 << 10, in_place: true }];
+/// Requests of a turn take about this long, and as long those whose CPU time is taken: the kernel counts that of a thread
+/// that never sleeps every 4 ms.
 const TURN: Duration = Duration::from_millis(30);
 /// Messages of a turn through a ring.
 const MESSAGES: u64 = 960_000;
 /// The page of the tables.
 const PAGE: &str = "reference/peers.md";
+
+/// A payload, and whether the client makes it in memory that both have, or has it and sends it.
+#[derive(Clone, Copy)]
+struct Message {
+    bytes: usize,
+    in_place: bool,
+}
+
+const fn copied(bytes: usize) -> Message {
+    Message { bytes, in_place: false }
+}
+
+impl Message {
+    fn name(self) -> String {
+        format!("{}{}", size(self.bytes), if self.in_place { " in place" } else { "" })
+    }
+}
 
 fn main() -> ExitCode {
     handoff_peers::play_if_peer();
@@ -33,7 +56,7 @@ fn main() -> ExitCode {
 fn run() -> Result<()> {
     let file = rows_file();
     let sleeping =
-        |name, placement, mark| Place { name, placement, mark, others: &Kind::ALL, payloads: PAYLOADS };
+        |name, placement, mark| Place { name, placement, mark, others: &Kind::ALL, messages: &PAYLOADS };
     let mut places = vec![
         sleeping("one CPU", Placement::same_cpu()?, "peers-one-cpu"),
         sleeping("nothing pinned", Placement::Unpinned, "peers-unpinned"),
@@ -44,15 +67,15 @@ fn run() -> Result<()> {
             placement,
             mark: "peers-spinning",
             others: &Kind::SPINNING,
-            payloads: SPUN_PAYLOADS,
+            messages: &SPUN_PAYLOADS,
         }),
         Err(error) => eprintln!("warning: nothing is measured on two CPUs: {error}"),
     }
-    let mut subjects = Vec::new();
+    let (mut subjects, mut seen) = (Vec::new(), Vec::new());
     for place in &places {
         let mut others = Vec::new();
         for &kind in place.others {
-            match pair(place, kind, &[]) {
+            match pair(place, kind, &[], &mut seen) {
                 Ok(added) => {
                     subjects.extend(added);
                     others.push(kind);
@@ -60,7 +83,7 @@ fn run() -> Result<()> {
                 Err(error) => eprintln!("warning: {kind} is not measured: {error:#}"),
             }
         }
-        subjects.extend(pair(place, Kind::OURS, &others)?);
+        subjects.extend(pair(place, Kind::OURS, &others, &mut seen)?);
     }
     for kind in QueueKind::ALL {
         subjects.push(queue(*kind)?);
@@ -69,14 +92,15 @@ fn run() -> Result<()> {
 
     let mut rows: Vec<Row> = Vec::new();
     for place in &places {
-        for payload in place.payloads {
-            rows.extend(fastest(&outcome, &place.named(payload, Kind::OURS), 1.0, place.moonshot()));
+        for message in place.messages {
+            rows.extend(fastest(&outcome, &place.named(*message, Kind::OURS), 1.0, place.moonshot()));
         }
     }
     for ours in [QueueKind::Fmq, QueueKind::FmqInside, QueueKind::FmqBatch] {
         rows.extend(fastest(&outcome, &queue_name(ours), 1.0, None));
     }
-    let mut tables: Vec<Table> = places.iter().map(|place| place.table(&outcome)).collect();
+    let mut tables: Vec<Table> =
+        places.iter().flat_map(|place| [place.table(&outcome), place.tails(&seen)]).collect();
     let rings = QueueKind::ALL.iter().map(|kind| (kind.name(), queue_name(*kind)));
     tables.push(rates("peers-queues", "messages/s", &outcome, rings));
     keep(file, &Written { rows, tables })
@@ -94,7 +118,7 @@ struct Place {
     mark: &'static str,
     /// Other people's that are measured there.
     others: &'static [Kind],
-    payloads: [usize; 4],
+    messages: &'static [Message],
 }
 
 impl Place {
@@ -104,8 +128,8 @@ impl Place {
     }
 
     /// The name of a subject.
-    fn named(&self, payload: usize, kind: Kind) -> String {
-        format!("{kind}, {}, {}", self.name, size(payload))
+    fn named(&self, message: Message, kind: Kind) -> String {
+        format!("{kind}, {}, {}", self.name, message.name())
     }
 
     /// What would be remarkable, of the fastest peer's time.
@@ -114,39 +138,105 @@ impl Place {
     }
 
     fn table(&self, outcome: &InterleaveOutcome) -> Table {
-        let columns = std::iter::once(self.name.to_owned()).chain(self.payloads.map(size));
+        let columns = std::iter::once(self.name.to_owned()).chain(self.messages.iter().map(|m| m.name()));
         let row = |kind: Kind| {
-            let cells = self.payloads.map(|payload| {
-                let series = outcome.series(&self.named(payload, kind));
+            let cells = self.messages.iter().map(|message| {
+                let series = outcome.series(&self.named(*message, kind));
                 series.map_or_else(|| "-".to_owned(), |series| interval(&series.values, |ns| time(*ns)))
             });
             std::iter::once(named(kind)).chain(cells).collect()
         };
         Table {
             page: PAGE,
-            mark: self.mark,
+            mark: self.mark.to_owned(),
             columns: columns.collect(),
+            rows: self.kinds().map(row).collect(),
+        }
+    }
+
+    /// The slow requests of the smallest and of a large message, and the CPU time of one of them.
+    fn tails(&self, seen: &[Seen]) -> Table {
+        let shown = || self.messages.iter().filter(|message| [8, 64 << 10].contains(&message.bytes));
+        let columns = shown().flat_map(|message| {
+            ["p99", "p99.9", "CPU time"].map(|what| format!("{}, {what}", message.name()))
+        });
+        let row = |kind: Kind| {
+            let cells = shown().flat_map(|message| {
+                let name = self.named(*message, kind);
+                let Some(seen) = seen.iter().find(|seen| seen.name == name) else {
+                    return ["-", "-", "-"].map(str::to_owned);
+                };
+                let seen = seen.requests.borrow();
+                let took = sorted(&seen.took);
+                let (cpu, requests) = seen.cpu;
+                [quantile(&took, 0.99), quantile(&took, 0.999), cpu as f64 / requests.max(1) as f64].map(time)
+            });
+            std::iter::once(named(kind)).chain(cells).collect()
+        };
+        Table {
+            page: PAGE,
+            mark: format!("{}-tails", self.mark),
+            columns: std::iter::once(self.name.to_owned()).chain(columns).collect(),
             rows: self.kinds().map(row).collect(),
         }
     }
 }
 
-/// One server and one client, with a subject for each size that they carry. It is compared with `others`, which are measured.
-fn pair(place: &Place, kind: Kind, others: &[Kind]) -> Result<Vec<Subject<'static>>> {
-    let transport = std::rc::Rc::new(std::cell::RefCell::new(handoff_peers::open(kind, place.placement)?));
+/// All requests of one subject.
+struct Seen {
+    name: String,
+    requests: Rc<RefCell<Requests>>,
+}
+
+#[derive(Default)]
+struct Requests {
+    turns: usize,
+    /// Nanoseconds of each.
+    took: Vec<f64>,
+    /// CPU nanoseconds of those in a row, and their number.
+    cpu: (u64, u64),
+}
+
+impl Requests {
+    /// What the turns gave before those that count is not kept.
+    fn keep(&mut self, turn: &Batch) {
+        self.turns += 1;
+        if self.turns > WARM_UP {
+            self.took.extend(turn.caller.iter().map(|ns| *ns as f64));
+            self.cpu.0 += turn.cpu;
+            self.cpu.1 += u64::from(turn.messages);
+        }
+    }
+}
+
+/// One server and one client, with a subject for each message that they carry. It is compared with `others`, which are
+/// measured.
+fn pair(place: &Place, kind: Kind, others: &[Kind], seen: &mut Vec<Seen>) -> Result<Vec<Subject<'static>>> {
     let mut subjects = Vec::new();
-    for payload in place.payloads.into_iter().filter(|payload| *payload <= kind.largest()) {
-        let trial = transport.borrow_mut().turn(payload, 20, 1)?;
-        let samples = TURN.as_nanos() as f64 / middle(&trial.caller).max(1.0);
-        let samples = (samples as u32).clamp(20, MAX_SAMPLES);
-        let transport = std::rc::Rc::clone(&transport);
-        let turn = move || -> Result<f64, SubjectError> {
-            Ok(middle(&transport.borrow_mut().turn(payload, samples, 1)?.caller))
+    let [mut copying, mut making] = [None, None];
+    for message in place.messages.iter().filter(|message| message.bytes <= kind.largest()) {
+        let (payload, transport) = (message.bytes, if message.in_place { &mut making } else { &mut copying });
+        let transport = match transport {
+            Some(transport) => transport,
+            None => {
+                let open = if message.in_place { handoff_peers::open_in_place } else { handoff_peers::open };
+                transport.insert(Rc::new(RefCell::new(open(kind, place.placement)?)))
+            }
         };
-        let subject = Subject::new(place.named(payload, kind), turn);
+        let trial = transport.borrow_mut().turn(payload, 20, 1)?;
+        let fit = TURN.as_nanos() as f64 / middle(&trial.caller).max(1.0);
+        let (samples, stream) = ((fit as u32).clamp(20, MAX_SAMPLES), (fit as u32).max(20));
+        let (transport, requests) = (Rc::clone(transport), Rc::<RefCell<Requests>>::default());
+        seen.push(Seen { name: place.named(*message, kind), requests: Rc::clone(&requests) });
+        let turn = move || -> Result<f64, SubjectError> {
+            let turn = transport.borrow_mut().turn(payload, samples, stream)?;
+            requests.borrow_mut().keep(&turn);
+            Ok(middle(&turn.caller))
+        };
+        let subject = Subject::new(place.named(*message, kind), turn);
         // Bare memory is what nobody beats: it stands in the table only.
         let others = others.iter().filter(|other| **other != Kind::Lines && payload <= other.largest());
-        subjects.push(others.fold(subject, |subject, other| subject.against(place.named(payload, *other))));
+        subjects.push(others.fold(subject, |subject, other| subject.against(place.named(*message, *other))));
     }
     Ok(subjects)
 }
@@ -179,7 +269,7 @@ fn rates(
     };
     Table {
         page: PAGE,
-        mark,
+        mark: mark.to_owned(),
         columns: vec![String::new(), unit.to_owned()],
         rows: subjects.filter_map(row).collect(),
     }

@@ -15,7 +15,7 @@ pub struct Written {
 #[derive(Debug, Serialize)]
 pub struct Table {
     pub page: &'static str,
-    pub mark: &'static str,
+    pub mark: String,
     pub columns: Vec<String>,
     pub rows: Vec<Vec<String>>,
 }

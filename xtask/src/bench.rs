@@ -36,7 +36,9 @@ Examples:
   cargo xtask bench call --against main~1   whether a change made a figure of it worse: both builds in turns
   cargo xtask bench instructions       what a call executes in user space; what else runs does not matter
   cargo xtask bench peers              our call beside other people's: builds them, then about 5 minutes
+  cargo xtask bench sizes              calls of 8 bytes to 64 MiB, pinned and left to themselves
   cargo xtask bench crowd              one to 64 clients of a server, newcomers, names: some 6 minutes more
+  cargo xtask bench realtime           our call beside other people's under PREEMPT_RT: 12 guests, a minute each
   cargo xtask bench ndk                C++ beside Rust, and Binder RPC beside its bytes over a socket: builds rsbinder, too
   cargo xtask bench port               how often each tool places a hunk rightly
   cargo xtask bench drivers            Binder in C beside Binder in Rust, only if named: 120 boots, 75 minutes at most, and

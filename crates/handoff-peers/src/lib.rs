@@ -26,9 +26,10 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use handoff_ipc::SharedMemory;
 use serde::{Deserialize, Serialize};
 
-pub use process::{Clients, Held, PeerTransport, Spaced, Usage, open, play_if_peer};
+pub use process::{Clients, Held, PeerTransport, Spaced, Usage, open, open_in_place, play_if_peer};
 pub use queues::{QueueKind, Ring};
 
 /// One way of other people's, or ours in the same harness.
@@ -169,6 +170,18 @@ impl Kind {
         }
     }
 
+    /// Asks with a payload that is made where the server reads it, in memory that both have: nothing copies it.
+    fn connect_in_place(self, address: &Path) -> io::Result<Ask> {
+        match self {
+            Kind::Lines => lines::connect_in_place(address),
+            Kind::Handoff => ours::connect_in_place(address),
+            #[cfg(feature = "libraries")]
+            other => libraries::connect_in_place(other, address),
+            #[cfg(not(feature = "libraries"))]
+            other => Err(not_built(other)),
+        }
+    }
+
     fn connect(self, address: &Path) -> io::Result<Ask> {
         match self {
             Kind::Pipe => kernel::pipe::connect(address),
@@ -193,6 +206,9 @@ impl fmt::Display for Kind {
     }
 }
 
+/// Bytes that [`fill`] writes at once.
+const PIECE: usize = 4096;
+
 /// Sends a payload and gives the sum that the server answers with.
 type Ask = Box<dyn FnMut(&[u8]) -> io::Result<u8>>;
 
@@ -207,6 +223,16 @@ fn locked(package: &str) -> String {
     let lock = include_str!(concat!(env!("OUT_DIR"), "/Cargo.lock"));
     let version = lock.split_once(&name).and_then(|(_, rest)| rest.split_once('"'));
     version.map_or_else(|| "unknown".to_owned(), |(version, _)| version.to_owned())
+}
+
+/// Makes a payload at that place: so many of the byte that all bytes of `message` are. The piece that is written again and
+/// again stays in the nearest cache, as a value of a register would be at hand.
+fn fill(memory: &SharedMemory, at: usize, message: &[u8]) -> io::Result<()> {
+    let piece = &message[..message.len().min(PIECE)];
+    (0..message.len()).step_by(PIECE).try_for_each(|from| {
+        let piece = &piece[..piece.len().min(message.len() - from)];
+        memory.write_at(at + from, piece).map_err(io::Error::other)
+    })
 }
 
 /// What every server does with a message.

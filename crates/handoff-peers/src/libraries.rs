@@ -44,6 +44,15 @@ pub(crate) fn connect(kind: Kind, address: &Path) -> io::Result<Ask> {
     }
 }
 
+pub(crate) fn connect_in_place(kind: Kind, address: &Path) -> io::Result<Ask> {
+    match kind {
+        Kind::Iceoryx2Polling => iceoryx::connect_polling_in_place(address),
+        #[cfg(feature = "tachyon")]
+        Kind::Tachyon => tachyon::connect_in_place(address),
+        other => Err(crate::not_built(other)),
+    }
+}
+
 /// A runtime of one thread, as a program with one connection has it.
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()

@@ -10,7 +10,7 @@ use std::sync::atomic::{Ordering, fence};
 use handoff_ipc::SharedMemory;
 use handoff_workloads::transports::{MAX_PAYLOAD, sum};
 
-use crate::{Ask, handed};
+use crate::{Ask, fill, handed};
 
 /// Where the number of the last request is, in the line in which its length and payload begin.
 const ASKED: usize = 0;
@@ -55,12 +55,23 @@ pub(crate) fn serve(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
 }
 
 pub(crate) fn connect(address: &Path) -> io::Result<Ask> {
+    connect_with(address, |memory, message| memory.write_at(PAYLOAD, message).map_err(io::Error::other))
+}
+
+pub(crate) fn connect_in_place(address: &Path) -> io::Result<Ask> {
+    connect_with(address, |memory, message| fill(memory, PAYLOAD, message))
+}
+
+fn connect_with(
+    address: &Path,
+    put: impl Fn(&SharedMemory, &[u8]) -> io::Result<()> + 'static,
+) -> io::Result<Ask> {
     let [memory] = handed::connect(address)?;
     let memory = SharedMemory::from_fd(memory, SIZE).map_err(io::Error::other)?;
     let mut number = 0_u8;
     Ok(Box::new(move |message| {
         number = number.wrapping_add(1);
-        memory.write_at(PAYLOAD, message).map_err(io::Error::other)?;
+        put(&memory, message)?;
         memory.write_at(LENGTH, &message.len().to_ne_bytes()).map_err(io::Error::other)?;
         publish(&memory, ASKED, number)?;
         await_number(&memory, ANSWERED, number)?;

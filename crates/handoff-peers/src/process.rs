@@ -31,10 +31,19 @@ struct Role {
     address: PathBuf,
     serves: bool,
     cpu: Option<usize>,
-    /// At [`URGENT`], with all threads that it starts.
-    is_urgent: bool,
+    how: How,
     /// For a client: whose CPU time counts, too.
     server: u32,
+}
+
+/// What is particular about a client.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+enum How {
+    Ordinary,
+    /// At [`URGENT`], with all threads that it starts.
+    Urgent,
+    /// It makes its payloads where the server reads them.
+    InPlace,
 }
 
 /// What a client is asked.
@@ -106,7 +115,7 @@ fn run(role: Role, mut parent: Channel) -> Result<()> {
         let pinned = sched_setaffinity(None, &mask).and_then(|()| sched_setaffinity(Some(getpid()), &mask));
         pinned.map_err(|error| Error::io(format!("cannot run on CPU {cpu}"), error))?;
     }
-    if role.is_urgent {
+    if role.how == How::Urgent {
         // Of its first thread, too: what the library starts has that one's.
         let own = Tid::new(std::process::id().cast_signed()).unwrap_or_else(Tid::current);
         for tid in [Tid::current(), own] {
@@ -130,7 +139,11 @@ fn run(role: Role, mut parent: Channel) -> Result<()> {
         }
         return served.map_err(failed);
     }
-    let mut ask = match role.kind.connect(&role.address) {
+    let connected = match role.how {
+        How::InPlace => role.kind.connect_in_place(&role.address),
+        How::Ordinary | How::Urgent => role.kind.connect(&role.address),
+    };
+    let mut ask = match connected {
         Ok(ask) => ask,
         Err(error) => return parent.say::<()>(Err(failed(error))),
     };
@@ -143,7 +156,7 @@ fn run(role: Role, mut parent: Channel) -> Result<()> {
                 parent.say(held.map_err(failed))?;
             }
             Ask::Batch { payload, samples, stream } => {
-                let turn = turn(&mut ask, payload, samples, stream, role.server);
+                let turn = turn(&mut ask, &message(payload, role.how), samples, stream, role.server);
                 parent.say(turn.map_err(failed))?;
             }
             Ask::Spaced { payload, samples, pause_us } => {
@@ -159,8 +172,10 @@ fn run(role: Role, mut parent: Channel) -> Result<()> {
     }
 }
 
-fn message(payload: usize) -> (Vec<u8>, u8) {
-    let message: Vec<u8> = (0..payload).map(|i| (i % 251) as u8).collect();
+/// A message and the sum of its bytes. One that is made in place is of one byte again and again.
+fn message(payload: usize, how: How) -> (Vec<u8>, u8) {
+    let byte = |i: usize| if how == How::InPlace { 7 } else { (i % 251) as u8 };
+    let message: Vec<u8> = (0..payload).map(byte).collect();
     let sum = crate::sum(&message);
     (message, sum)
 }
@@ -184,22 +199,21 @@ fn timed(ask: &mut crate::Ask, message: &[u8], expected: u8) -> std::io::Result<
 
 fn turn(
     ask: &mut crate::Ask,
-    payload: usize,
+    (message, expected): &(Vec<u8>, u8),
     samples: u32,
     stream: u32,
     server: u32,
 ) -> std::io::Result<Batch> {
-    let (message, expected) = message(payload);
     let mut turn = Batch { messages: stream, ..Batch::default() };
     for index in 0..WARM_UP + samples {
-        let took = timed(ask, &message, expected)?;
+        let took = timed(ask, message, *expected)?;
         if index >= WARM_UP {
             turn.caller.push(took);
         }
     }
     let (cpu, began) = (cpu_time(server), Instant::now());
     for _ in 0..stream {
-        checked(ask(&message)?, expected)?;
+        checked(ask(message)?, *expected)?;
     }
     turn.elapsed = began.elapsed().as_nanos() as u64;
     turn.cpu = cpu_since(cpu, server);
@@ -214,7 +228,7 @@ fn spaced(
     pause: Duration,
     server: u32,
 ) -> std::io::Result<Spaced> {
-    let (message, expected) = message(payload);
+    let (message, expected) = message(payload, How::Ordinary);
     let mut spaced = Spaced::default();
     // The first one comes after whatever was measured before.
     std::thread::sleep(pause);
@@ -247,7 +261,7 @@ fn hold(
 }
 
 fn run_for(ask: &mut crate::Ask, payload: usize, time: Duration) -> std::io::Result<u64> {
-    let (message, expected) = message(payload);
+    let (message, expected) = message(payload, How::Ordinary);
     let began = Instant::now();
     let mut count = 0;
     while began.elapsed() < time {
@@ -307,7 +321,7 @@ impl Clients {
     /// If this build has no such peer, it does not run here, or this program has not called
     /// [`play_if_peer`].
     pub fn start(kind: Kind, placement: Placement, clients: usize) -> Result<Self> {
-        Self::start_as(kind, placement, clients, false)
+        Self::start_as(kind, placement, clients, How::Ordinary)
     }
 
     /// [`Clients::start`] with one client, which runs at `SCHED_FIFO` 50. The server is an ordinary process.
@@ -316,10 +330,10 @@ impl Clients {
     ///
     /// As [`Clients::start`], and if this process may not have real-time threads.
     pub fn start_urgent(kind: Kind, placement: Placement) -> Result<Self> {
-        Self::start_as(kind, placement, 1, true)
+        Self::start_as(kind, placement, 1, How::Urgent)
     }
 
-    fn start_as(kind: Kind, placement: Placement, clients: usize, is_urgent: bool) -> Result<Self> {
+    fn start_as(kind: Kind, placement: Placement, clients: usize, how: How) -> Result<Self> {
         use std::sync::atomic::{AtomicU32, Ordering};
         static NEXT: AtomicU32 = AtomicU32::new(0);
         placement.check()?;
@@ -332,9 +346,9 @@ impl Clients {
         let folder = std::env::temp_dir().join(unique);
         std::fs::create_dir(&folder).map_err(|error| Error::io("cannot make a folder", error))?;
         let address = folder.join(ADDRESS);
-        let serves = Role { kind, address, serves: true, cpu: server_cpu, is_urgent: false, server: 0 };
+        let serves = Role { kind, address, serves: true, cpu: server_cpu, how: How::Ordinary, server: 0 };
         let started = start(&serves).and_then(|server| {
-            let role = Role { serves: false, cpu: client_cpu, is_urgent, server: server.pid(), ..serves };
+            let role = Role { serves: false, cpu: client_cpu, how, server: server.pid(), ..serves };
             let clients = (0..clients).map(|_| start(&role)).collect::<Result<_>>();
             Ok((server, clients?, role))
         });
@@ -415,12 +429,26 @@ pub struct PeerTransport {
 ///
 /// As [`Clients::start`].
 pub fn open(kind: Kind, placement: Placement) -> Result<Box<dyn OpenTransport>> {
-    let transport = PeerTransport { kind, pair: Clients::start(kind, placement, 1)? };
-    drop(transport.run_server());
-    Ok(Box::new(transport))
+    PeerTransport::open(kind, placement, How::Ordinary)
+}
+
+/// [`open`] with a client that makes its payloads where the server reads them, so that nothing copies them: of our calls
+/// and of [`Kind::SPINNING`].
+///
+/// # Errors
+///
+/// As [`Clients::start`].
+pub fn open_in_place(kind: Kind, placement: Placement) -> Result<Box<dyn OpenTransport>> {
+    PeerTransport::open(kind, placement, How::InPlace)
 }
 
 impl PeerTransport {
+    fn open(kind: Kind, placement: Placement, how: How) -> Result<Box<dyn OpenTransport>> {
+        let transport = PeerTransport { kind, pair: Clients::start_as(kind, placement, 1, how)? };
+        drop(transport.run_server());
+        Ok(Box::new(transport))
+    }
+
     /// Lets the server run until the guard goes. One that never sleeps is stopped otherwise: it would take a CPU from
     /// whatever is measured next.
     fn run_server(&self) -> Option<Running> {
@@ -495,6 +523,19 @@ mod tests {
                 let turn = transport.turn(payload, 3, 5).unwrap_or_else(|error| panic!("{kind}: {error}"));
                 assert_eq!((turn.caller.len(), turn.messages), (3, 5), "{kind}");
                 assert!(turn.elapsed > 0, "{kind}");
+            }
+        }
+    }
+
+    #[test]
+    fn payloads_that_are_made_in_place_add_up() {
+        play_in_test("process::tests::peer_main");
+        for kind in built().into_iter().filter(|kind| *kind == Kind::OURS || Kind::SPINNING.contains(kind)) {
+            let mut transport =
+                open_in_place(kind, Placement::Unpinned).unwrap_or_else(|error| panic!("{kind}: {error}"));
+            for payload in [1, 5000, transport.largest()] {
+                let turn = transport.turn(payload, 3, 5).unwrap_or_else(|error| panic!("{kind}: {error}"));
+                assert_eq!(turn.caller.len(), 3, "{kind}");
             }
         }
     }

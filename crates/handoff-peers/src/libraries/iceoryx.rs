@@ -1,18 +1,25 @@
 //! iceoryx2: request and response; with an event each way so that both sides sleep, or without, so that both look.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::path::Path;
 
 use handoff_workloads::transports::MAX_PAYLOAD;
 use iceoryx2::port::listener::Listener;
 use iceoryx2::port::notifier::Notifier;
 use iceoryx2::prelude::*;
+use iceoryx2::request_mut::RequestMut;
+use iceoryx2::request_mut_uninit::RequestMutUninit;
 
 use super::failed;
 use crate::Ask;
 
 type Requests =
     iceoryx2::service::port_factory::request_response::PortFactory<ipc::Service, [u8], (), u8, ()>;
+
+/// A buffer of the server's to write a request into, and the request that is written.
+type Loan = RequestMutUninit<ipc::Service, [MaybeUninit<u8>], (), u8, ()>;
+type Request = RequestMut<ipc::Service, [u8], (), u8, ()>;
 
 /// Clients that a server takes.
 const CLIENTS: usize = 16;
@@ -64,11 +71,25 @@ pub(super) fn connect(address: &Path) -> io::Result<Ask> {
     let node = node()?;
     let (asked, _) = event(&node, address, "asked")?;
     let (_, answered) = event(&node, address, "answered")?;
-    ask_with(node, address, move || asked.notify().map(drop).map_err(failed), move || wait(&answered))
+    let tell = move || asked.notify().map(drop).map_err(failed);
+    ask_with(node, address, copied, tell, move || wait(&answered))
 }
 
 pub(super) fn connect_polling(address: &Path) -> io::Result<Ask> {
-    ask_with(node()?, address, || Ok(()), look_again)
+    ask_with(node()?, address, copied, || Ok(()), look_again)
+}
+
+pub(super) fn connect_polling_in_place(address: &Path) -> io::Result<Ask> {
+    let made = |loan: Loan, message: &[u8]| {
+        let byte = message.first().copied().unwrap_or_default();
+        loan.write_from_fn(|_| byte)
+    };
+    ask_with(node()?, address, made, || Ok(()), look_again)
+}
+
+/// The payload lies in memory of the caller's, and is copied into the loan.
+fn copied(loan: Loan, message: &[u8]) -> Request {
+    loan.write_from_slice(message)
 }
 
 fn node() -> io::Result<Node<ipc::Service>> {
@@ -103,6 +124,7 @@ fn serve_with(
 fn ask_with(
     node: Node<ipc::Service>,
     address: &Path,
+    put: impl Fn(Loan, &[u8]) -> Request + 'static,
     tell: impl Fn() -> io::Result<()> + 'static,
     wait: impl Fn() -> io::Result<()> + 'static,
 ) -> io::Result<Ask> {
@@ -113,8 +135,8 @@ fn ask_with(
         .map_err(failed)?;
     Ok(Box::new(move |message| {
         let _node = &node;
-        let request = client.loan_slice_uninit(message.len()).map_err(failed)?;
-        let pending = request.write_from_slice(message).send().map_err(failed)?;
+        let loan = client.loan_slice_uninit(message.len()).map_err(failed)?;
+        let pending = put(loan, message).send().map_err(failed)?;
         tell()?;
         loop {
             if let Some(response) = pending.receive().map_err(failed)? {

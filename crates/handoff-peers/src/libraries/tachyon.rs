@@ -37,6 +37,21 @@ pub(super) fn serve(address: &Path, ready: &mut dyn FnMut()) -> io::Result<()> {
 }
 
 pub(super) fn connect(address: &Path) -> io::Result<Ask> {
+    connect_with(address, |bus, message| bus.call(message, SUM))
+}
+
+pub(super) fn connect_in_place(address: &Path) -> io::Result<Ask> {
+    connect_with(address, |bus, message| {
+        let mut request = bus.acquire_call(message.len())?;
+        request.as_mut_slice()[..message.len()].fill(message.first().copied().unwrap_or_default());
+        request.commit(message.len(), SUM)
+    })
+}
+
+fn connect_with(
+    address: &Path,
+    call: impl Fn(&RpcBus, &[u8]) -> Result<u64, TachyonError> + 'static,
+) -> io::Result<Ask> {
     let began = Instant::now();
     let bus = loop {
         match RpcBus::connect(text(address)?) {
@@ -50,7 +65,7 @@ pub(super) fn connect(address: &Path) -> io::Result<Ask> {
     };
     bus.set_polling_mode(true);
     Ok(Box::new(move |message| {
-        let id = bus.call(message, SUM).map_err(failed)?;
+        let id = call(&bus, message).map_err(failed)?;
         let answer = bus.wait(id, LOOKS).map_err(failed)?;
         let sum = answer.data().first().copied().ok_or(io::ErrorKind::InvalidData)?;
         answer.commit().map_err(failed)?;
