@@ -8,7 +8,7 @@ use super::facts::{Facts, digest};
 use super::reader;
 
 /// Changes when [`Facts`] or what is blanked do: old entries are then not used.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// A file of facts on disk; a missing, damaged or old one is an empty one.
 pub(super) struct Cache {

@@ -201,12 +201,14 @@ impl Analysis {
             .iter()
             .filter(|edge| edge.mark != Mark::Same)
             .map(|edge| {
-                format!(
-                    "{} now {}calls {}",
-                    code(&edge.from),
-                    if edge.mark == Mark::Removed { "no longer " } else { "" },
-                    code(&edge.to)
-                )
+                let (from, to, is_gone) = (code(&edge.from), code(&edge.to), edge.mark == Mark::Removed);
+                match &edge.through {
+                    None => format!("{from} now {}calls {to}", if is_gone { "no longer " } else { "" }),
+                    Some(member) => format!(
+                        "{from} {} through `.{member}`, which may be {to}",
+                        if is_gone { "no longer calls" } else { "now calls" }
+                    ),
+                }
             })
             .collect();
         if !changes.is_empty() {

@@ -66,12 +66,14 @@ pub(super) fn choose(
                 }
             }
         }
+        // Which function stands in a table of operations is decided at run time.
+        let is_direct = |from: &str, to: &str| code.calls[from].get(to).is_some_and(Option::is_none);
         let changed_callers: Vec<&String> = code
             .callers
             .get(name)
             .into_iter()
             .flatten()
-            .filter(|caller| marks.contains_key(*caller))
+            .filter(|caller| marks.contains_key(*caller) && is_direct(caller, name))
             .collect();
         if mark == Mark::Added && !changed_callers.is_empty() {
             let callers =
@@ -90,9 +92,17 @@ pub(super) fn choose(
                 .map(|(other, folder)| format!("`{other}` ({folder})"))
                 .collect()
         };
-        let out_of = foreign(&mut code.calls.get(name).into_iter().flat_map(BTreeMap::keys));
-        let into = foreign(&mut code.callers.get(name).into_iter().flatten());
-        for (others, verb) in [(out_of, "calls"), (into, "is called by")] {
+        let called = || code.calls.get(name).into_iter().flat_map(BTreeMap::keys);
+        let callers = || code.callers.get(name).into_iter().flatten();
+        for (others, verb) in [
+            (foreign(&mut called().filter(|to| is_direct(name, to))), "calls"),
+            (foreign(&mut called().filter(|to| !is_direct(name, to))), "calls through a table, perhaps,"),
+            (foreign(&mut callers().filter(|from| is_direct(from, name))), "is called by"),
+            (
+                foreign(&mut callers().filter(|from| !is_direct(from, name))),
+                "is called through a table, perhaps, by",
+            ),
+        ] {
             if !others.is_empty() {
                 let some: Vec<String> = others.into_iter().take(4).collect();
                 reasons.push((Rule::Interaction, format!("{verb} {}", some.join(", "))));
@@ -101,7 +111,7 @@ pub(super) fn choose(
         if reasons.is_empty() {
             continue;
         }
-        let calls: Vec<String> = code.calls.get(name).into_iter().flat_map(BTreeMap::keys).cloned().collect();
+        let calls: Vec<String> = called().filter(|to| is_direct(name, to)).cloned().collect();
         let old = before.calls.get(name);
         let new_calls = calls
             .iter()

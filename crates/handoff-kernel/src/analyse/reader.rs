@@ -262,11 +262,13 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// What `EXPORT_SYMBOL` and its kin name first: `EXPORT_SYMBOL_NS_GPL`, `EXPORT_INDIRECT_CALLABLE`, `EXPORT_IPV6_MOD`.
 fn exports(text: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(text)
         .lines()
-        .filter_map(|line| line.strip_prefix("EXPORT_SYMBOL"))
-        .filter_map(|rest| Some(rest.split_once('(')?.1.split([',', ')']).next()?.trim().to_owned()))
+        .filter_map(|line| line.strip_prefix("EXPORT_")?.split_once('('))
+        .filter(|(kind, _)| kind.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_'))
+        .filter_map(|(_, rest)| Some(rest.split([',', ')']).next()?.trim().to_owned()))
         .collect()
 }
 
@@ -279,7 +281,7 @@ mod tests {
         let facts = read(
             b"struct q {\n\tint head; /* of it */\n\tstruct { u32 a, *b; } in;\n};\nenum e { A, B = 2 };\n\
               static int __init f(struct q *q)\n{\n\tif (likely(q))\n\t\tg(q->ops->kick(q), h());\n\treturn g(0);\n}\n\
-              SYSCALL_DEFINE1(dup, int, fd)\n{\n\treturn f(0);\n}\nEXPORT_SYMBOL_GPL(f);\n\
+              SYSCALL_DEFINE1(dup, int, fd)\n{\n\treturn f(0);\n}\nEXPORT_SYMBOL_GPL(f);\nEXPORT_INDIRECT_CALLABLE(g);\n\
               static const struct ops o = { .kick = f, .n = 3 };\n",
         );
         let names: Vec<_> = facts.functions.iter().map(|f| (f.name.as_str(), f.is_static)).collect();
@@ -292,7 +294,7 @@ mod tests {
         assert_eq!(members, ["head", "in", "a", "b"]);
         assert_eq!(facts.types["enum e"][1], ("B".to_owned(), "B = 2".to_owned()));
         assert_eq!(facts.tables, [("o".to_owned(), "kick".to_owned(), "f".to_owned())]);
-        assert_eq!(facts.exports, ["f"]);
+        assert_eq!(facts.exports, ["f", "g"]);
         assert_eq!((facts.unread, facts.missed), (Vec::new(), Vec::new()));
     }
 }
