@@ -1,13 +1,14 @@
 //! The hunks of one file together: each is placed, and then all are checked against each other.
 
 use super::braces;
-use super::git;
+use super::exact::{occurrences, stands_at};
 use super::outcome::{How, HunkOutcome, Placement, Region};
-use super::place::{place, place_at, place_unless_present};
+use super::place::{has_little_context, is_end, place, place_at, place_unless_present, whole};
 use super::scope::Language;
 use super::source::Source;
 use super::structure;
 use super::wanted::Wanted;
+use super::{git, heading};
 use crate::patch::{FilePatch, Hunk, Op, PatchPath};
 
 /// How many lines of the file that a patch was made for are used as context on each side.
@@ -21,6 +22,9 @@ pub(super) fn place_all(
     base: Option<&Source>,
     confidence: f64,
 ) -> Vec<Placement> {
+    if let Some(placements) = as_it_stands(file, source, path) {
+        return placements;
+    }
     let mut drift = 0isize;
     let mut nears = Vec::new();
     let mut placements: Vec<Placement> = Vec::new();
@@ -59,6 +63,42 @@ pub(super) fn place_all(
         check_structure(file, &mut placements, source, path, &nears);
     }
     placements
+}
+
+/// The hunks of a file that is the one the patch was made for, as far as they tell: each stands word for word at the line
+/// that it names and below its heading, and the lines of one stand nowhere else. Then nothing else is looked for: the same
+/// lines may stand in another place, too, and what the patch leaves is what its author left.
+fn as_it_stands(file: &FilePatch, source: &Source, path: &PatchPath) -> Option<Vec<Placement>> {
+    if !source.marked.is_empty() {
+        return None;
+    }
+    let (mut is_sure, mut end) = (false, 0);
+    let mut placements = Vec::with_capacity(file.hunks.len());
+    for (number, hunk) in file.hunks.iter().enumerate() {
+        let wanted = wanted_of(file, number, source, path);
+        let (at, count) = (wanted.asked, wanted.expected.len());
+        let lines = source.text.get(at..at + count).filter(|lines| !lines.is_empty())?;
+        let stands = lines.iter().zip(&wanted.expected).all(|(line, expected)| *line == expected.text);
+        let ends_otherwise =
+            wanted.lacks_final_newline.is_some() || wanted.to_end && !is_end(&wanted, source, at);
+        if !stands || ends_otherwise || at < end {
+            return None;
+        }
+        end = at + count;
+        if heading::agrees(source, at, &hunk.heading) == Some(false) || is_made_around(&wanted, source, at) {
+            return None;
+        }
+        is_sure |= !has_little_context(&wanted) && occurrences(&wanted, source, at) == [at];
+        placements.push(whole(&wanted, source, at));
+    }
+    is_sure.then_some(placements)
+}
+
+/// True if what the hunk makes stands where its old lines do: lines that repeat leave the old ones there, too.
+fn is_made_around(wanted: &Wanted, source: &Source, at: usize) -> bool {
+    let after: Vec<&str> = wanted.after.iter().map(String::as_str).collect();
+    let reach = after.len().max(wanted.expected.len());
+    !after.is_empty() && stands_at(&after, source).iter().any(|other| other.abs_diff(at) <= reach)
 }
 
 /// A hunk of the file, which ends the file only if no other follows, whatever its context looks like.

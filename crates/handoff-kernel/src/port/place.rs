@@ -47,7 +47,7 @@ pub(super) fn place(wanted: &Wanted, source: &Source, near: usize) -> Placement 
         return Placement::conflict("the hunk has no context lines by which its place could be found");
     }
     let exact = occurrences(wanted, source, near);
-    let (inside, elsewhere) = choose(wanted, source, &exact);
+    let (inside, elsewhere) = choose(wanted, source, &exact, near);
     let present = already_there(wanted, source, near);
     if let Some(placement) = exact_placement(wanted, source, near, &inside) {
         return match present {
@@ -63,7 +63,7 @@ pub(super) fn place(wanted: &Wanted, source: &Source, near: usize) -> Placement 
 
 /// Places a hunk of which only the lines before the change are looked for.
 pub(super) fn place_unless_present(wanted: &Wanted, source: &Source, near: usize) -> Placement {
-    let (inside, elsewhere) = choose(wanted, source, &occurrences(wanted, source, near));
+    let (inside, elsewhere) = choose(wanted, source, &occurrences(wanted, source, near), near);
     exact_placement(wanted, source, near, &inside)
         .unwrap_or_else(|| place_aligned(wanted, source, near, &elsewhere))
 }
@@ -72,7 +72,7 @@ pub(super) fn place_unless_present(wanted: &Wanted, source: &Source, near: usize
 ///
 /// Where the file's own heading at a place is that of the hunk, it says more than what the hunk's lines
 /// let guess of the enclosing definition.
-fn choose(wanted: &Wanted, source: &Source, exact: &[usize]) -> (Vec<usize>, Vec<usize>) {
+fn choose(wanted: &Wanted, source: &Source, exact: &[usize], near: usize) -> (Vec<usize>, Vec<usize>) {
     let agrees = |at: &usize| heading::agrees(source, *at, &wanted.heading) == Some(true);
     let (inside, mut elsewhere): (Vec<usize>, Vec<usize>) =
         exact.iter().partition(|&&at| strictly_compatible(wanted, source, at));
@@ -82,7 +82,7 @@ fn choose(wanted: &Wanted, source: &Source, exact: &[usize]) -> (Vec<usize>, Vec
     let both: Vec<usize> = inside.iter().copied().filter(|at| is_in(&same_heading, at)).collect();
     let mut chosen = match (&both[..], &same_heading[..], &inside[..]) {
         ([_, ..], _, _) => both,
-        ([], [_, ..], []) => same_heading,
+        ([], [_, ..], []) => same_heading.clone(),
         // Where a file is no C, its headings may be any line: text that stands there once says more, unless the
         // definition that they name is here.
         ([], [], []) if source.language != Language::C && exact.len() == 1 && !is_named(wanted) => {
@@ -90,6 +90,15 @@ fn choose(wanted: &Wanted, source: &Source, exact: &[usize]) -> (Vec<usize>, Vec
         }
         _ => inside,
     };
+    // A prototype has the lines of its definition and the same heading, and is no definition: the nearer one is not passed over.
+    let distance = |at: usize| at.abs_diff(near);
+    let nearest = same_heading.iter().copied().min_by_key(|&at| distance(at));
+    if let Some(rival) = nearest
+        && chosen.iter().all(|&at| distance(rival) < distance(at))
+    {
+        chosen.push(rival);
+        chosen.sort_unstable();
+    }
     // What stood at the end of its file is looked for there first, whatever stands above it.
     if wanted.to_end && exact.iter().any(|&at| is_end(wanted, source, at)) {
         chosen = exact.iter().copied().filter(|&at| is_end(wanted, source, at)).collect();
@@ -99,7 +108,7 @@ fn choose(wanted: &Wanted, source: &Source, exact: &[usize]) -> (Vec<usize>, Vec
 }
 
 /// True if nothing but blank lines follows the expected lines at `at`.
-fn is_end(wanted: &Wanted, source: &Source, at: usize) -> bool {
+pub(super) fn is_end(wanted: &Wanted, source: &Source, at: usize) -> bool {
     source.lines[(at + wanted.expected.len()).min(source.lines.len())..].iter().all(Line::is_blank)
 }
 
@@ -263,7 +272,7 @@ fn unnamed(wanted: &Wanted) -> bool {
 }
 
 /// True if the hunk has hardly a line that it leaves as it is.
-fn has_little_context(wanted: &Wanted) -> bool {
+pub(super) fn has_little_context(wanted: &Wanted) -> bool {
     let is_removed = |index: usize| {
         wanted.groups.iter().any(|group| (group.at..group.at + group.removed).contains(&index))
     };

@@ -420,6 +420,47 @@ fn the_own_heading_of_the_place_outranks_what_lines_let_guess() {
     }
 }
 
+/// A prototype and, a hundred lines below, the definition with the same lines.
+fn prototype_and_definition() -> String {
+    let arguments = "static void calc(\n\t\tstruct lib *lib,\n\t\tunsigned int a,\n\t\tunsigned int b,\n\t\tunsigned int c,\n\t\tunsigned int d,\n\t\tdouble e)";
+    let between: String =
+        (0..25).map(|n| format!("static int f{n}(void)\n{{\n\treturn {n};\n}}\n")).collect();
+    format!("#include \"lib.h\"\n\n{arguments};\n\n{between}\n{arguments}\n{{\n\tuse(lib, a);\n}}\n")
+}
+
+const ARGUMENT: &str = " \t\tstruct lib *lib,\n \t\tunsigned int a,\n \t\tunsigned int b,\n-\t\tunsigned int c,\n+\t\tunsigned long c,\n \t\tunsigned int d,\n";
+const BODY: &str = " \t\tdouble e)\n {\n-\tuse(lib, a);\n+\tuse(lib, a + 1);\n }\n";
+
+#[test]
+fn the_file_that_a_patch_was_made_for_is_not_searched() {
+    let before = prototype_and_definition();
+    let body = before.lines().position(|line| line == "\tuse(lib, a);").unwrap();
+    let definition = body - 8 + 2;
+    let hunks = [
+        (4, "static void calc(", ARGUMENT),
+        (definition, "static void calc(", ARGUMENT),
+        (body - 1, "", BODY),
+    ];
+    let folder = tree(&[("x.c", &before)]);
+    let report = run(&folder, &patch(&hunks), &quiet());
+    for number in 1..=3 {
+        assert_eq!(hunk(&report, number).outcome, HunkOutcome::Applied, "{report}");
+    }
+    assert_eq!(read(&folder, "x.c"), before.replace("int c,", "long c,").replace("lib, a)", "lib, a + 1)"));
+}
+
+#[test]
+fn a_prototype_is_not_passed_over_in_silence_for_its_definition() {
+    for more in [0, 12] {
+        let before = format!("{}{}", "int more;\n".repeat(more), prototype_and_definition());
+        let folder = tree(&[("x.c", &before)]);
+        let report = run(&folder, &patch(&[(4, "static void calc(", ARGUMENT)]), &quiet());
+        let (first, hunk) = (before.replacen("int c,", "long c,", 1), hunk(&report, 1));
+        assert!(matches!(hunk.outcome, HunkOutcome::Fuzzy | HunkOutcome::Conflict), "{report}");
+        assert!(hunk.outcome == HunkOutcome::Conflict || read(&folder, "x.c") == first, "{report}");
+    }
+}
+
 #[test]
 fn definitions_stay_in_the_first_column() {
     let file = "int first(struct sock *sk,\n\t\t\tstruct sk_buff *skb);\nint second(void);\n";
