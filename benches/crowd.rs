@@ -7,6 +7,8 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -204,11 +206,12 @@ impl Crowd {
     }
 }
 
-const OURS: [&str; 4] = [
+const OURS: [&str; 5] = [
     "new objects in replies, one each",
     "descriptors in replies, one each",
     "look-ups of a name",
     "registrations of a name, each taken back",
+    "oneway calls of 8 B, until they were served",
 ];
 
 /// Objects, descriptors and names of ours; a value is nanoseconds for one.
@@ -244,13 +247,53 @@ fn ours() -> Result<Vec<Subject<'static>>> {
             Ok(look.services().remove("another", &added)?)
         })?)
     };
-    let [object, descriptor, found, registered] = OURS;
+    let [object, descriptor, found, registered, oneway] = OURS;
     Ok(vec![
         subject(object, each(OBJECT, Rc::clone(&pair)))?,
         subject(descriptor, each(DESCRIPTOR, pair))?,
         subject(found, look_up)?,
         subject(registered, register)?,
+        subject(oneway, oneway_calls()?)?,
     ])
+}
+
+/// Sends so many and waits until the last one was served: nanoseconds of each.
+fn oneway_calls() -> Result<impl FnMut(u32, u32) -> Result<Vec<f64>, SubjectError>> {
+    const MANY: u64 = 1000;
+    let served = Arc::new(AtomicU64::new(0));
+    let (pair, mut sent) = (Pair::start(Counts(Arc::clone(&served)))?, 0);
+    Ok(move |samples: u32, _: u32| {
+        // One of them is as many calls as a hundred of others.
+        let times = timed(samples.div_ceil(100).max(8), 1, || {
+            for value in 0..MANY {
+                while let Err(error) = pair.proxy().transaction(1).oneway(|to| to.write(&value)) {
+                    let handoff_ipc::Error::OnewayFull(_) = error else { return Err(error.into()) };
+                    std::thread::yield_now();
+                }
+            }
+            sent += MANY;
+            while served.load(Ordering::Acquire) < sent {
+                std::thread::yield_now();
+            }
+            Ok(())
+        })?;
+        Ok(times.into_iter().map(|time| time / MANY as f64).collect())
+    })
+}
+
+/// Counts the calls that it is sent.
+struct Counts(Arc<AtomicU64>);
+
+impl Service for Counts {
+    fn descriptor(&self) -> &str {
+        "handoff.benches.ICounts"
+    }
+
+    fn on_transact(&self, transaction: &mut Transaction<'_>) -> handoff_ipc::Result<()> {
+        transaction.data.read::<u64>()?;
+        self.0.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
 }
 
 const OBJECT: u32 = 1;
