@@ -13,8 +13,9 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use handoff_benches::recorded;
 use handoff_guest::{Acceleration, Guest, GuestCommand};
-use handoff_lab::interleave::{Interleave, Subject, SubjectError};
+use handoff_lab::interleave::{Interleave, Subject};
 use handoff_lab::stats::describe::median;
 
 /// Boots for figures that are kept.
@@ -45,9 +46,7 @@ fn measure(file: Option<PathBuf>) -> Result<()> {
     let mut measured = in_guests(boots)?;
     let mut subject = |name: &'static str| -> Result<Subject<'static>> {
         let medians = measured.remove(name).with_context(|| format!("the guest measured no {name:?}"))?;
-        let mut medians = medians.into_iter();
-        // The guests took the turns already.
-        Ok(Subject::new(name, move || medians.next().ok_or_else(|| SubjectError::from("no more rounds"))))
+        Ok(recorded(name, medians))
     };
     let subjects = vec![
         subject("raw 8 B")?,

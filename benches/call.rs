@@ -6,11 +6,11 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use handoff_benches::{Pair, subject, timed};
-use handoff_ipc::{Service, SharedMemory, Transaction};
+use handoff_benches::{Pair, call, subject, timed};
+use handoff_ipc::{EngineKind, Service, SharedMemory, Transaction};
 use handoff_lab::interleave::Subject;
+use handoff_workloads::Placement;
 use handoff_workloads::floor::{self, Primitive};
-use handoff_workloads::{Placement, rpc};
 
 const SMALL: usize = 8;
 const LARGE: usize = 64 << 10;
@@ -27,16 +27,16 @@ fn subjects() -> Result<Vec<Subject<'static>>> {
     let copies = "futex ping-pong and one copy each way";
     let mut subjects = vec![
         floor(futex, Primitive::Futex, SMALL, one_cpu)?,
-        call("shm call, one CPU", SMALL, one_cpu)?
+        call("shm call, one CPU", EngineKind::Shm, SMALL, one_cpu)?
             .against(futex)
             .called("blocking, both on one CPU, 8 B")
             .goal(1.25, Some(1.05)),
-        call("shm call, nothing pinned", SMALL, Placement::Unpinned)?
+        call("shm call, nothing pinned", EngineKind::Shm, SMALL, Placement::Unpinned)?
             .against(futex)
             .called("default settings, nothing pinned, 8 B")
             .goal(2.0, None),
         floor(copies, Primitive::Futex, LARGE, one_cpu)?,
-        call("shm call, one CPU, 64 KiB", LARGE, one_cpu)?
+        call("shm call, one CPU, 64 KiB", EngineKind::Shm, LARGE, one_cpu)?
             .against(copies)
             .called("blocking, both on one CPU, 64 KiB")
             .goal(1.2, None),
@@ -54,7 +54,7 @@ fn subjects() -> Result<Vec<Subject<'static>>> {
             let line = "cache-line ping-pong";
             subjects.push(floor(line, Primitive::CacheLine, SMALL, two_cpus)?);
             subjects.push(
-                call("shm call, two CPUs", SMALL, two_cpus)?
+                call("shm call, two CPUs", EngineKind::Shm, SMALL, two_cpus)?
                     .against(line)
                     .called("both running, two CPUs, 8 B")
                     .goal(1.6, Some(1.2)),
@@ -63,12 +63,6 @@ fn subjects() -> Result<Vec<Subject<'static>>> {
         Err(error) => eprintln!("warning: no figures of two CPUs: {error}"),
     }
     Ok(subjects)
-}
-
-fn call(name: &str, payload: usize, placement: Placement) -> Result<Subject<'static>> {
-    let parameters = rpc::Parameters { payload, placement, ..rpc::Parameters::default() };
-    let mut session = rpc::Session::start(&parameters).with_context(|| format!("cannot start {name}"))?;
-    subject(name, move |samples, trips| Ok(session.batch(samples, trips)?))
 }
 
 /// Takes a handle, maps the memory and looks at one byte of it.

@@ -263,7 +263,7 @@ fn oneway_calls() -> Result<impl FnMut(u32, u32) -> Result<Vec<f64>, SubjectErro
     let served = Arc::new(AtomicU64::new(0));
     let (pair, mut sent) = (Pair::start(Counts(Arc::clone(&served)))?, 0);
     Ok(move |samples: u32, _: u32| {
-        // One of them is as many calls as a hundred of others.
+        // A sample here is a thousand calls: fewer of them fill a batch.
         let times = timed(samples.div_ceil(100).max(8), 1, || {
             for value in 0..MANY {
                 while let Err(error) = pair.proxy().transaction(1).oneway(|to| to.write(&value)) {

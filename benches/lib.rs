@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Runtime, Service};
+use handoff_ipc::{Binder, EngineKind, Runtime, Service};
 use handoff_lab::interleave::{Interleave, InterleaveOutcome, Subject, SubjectError};
 use handoff_lab::stats::describe::median;
+use handoff_workloads::{Placement, rpc};
 
 /// How long one batch of one subject takes, about.
 const BATCH: Duration = Duration::from_millis(60);
@@ -132,6 +133,27 @@ pub fn subject(
     let trips = (1000.0 / trip).ceil().clamp(1.0, 1024.0);
     let samples = (BATCH.as_nanos() as f64 / (trip * trips)).clamp(20.0, 4096.0);
     Ok(Subject::new(name, move || Ok(median(&batch(samples as u32, trips as u32)?))))
+}
+
+/// A call on an engine, and its reply of as many bytes, between two processes or inside one.
+///
+/// # Errors
+/// If its processes do not start, or the trial batch fails.
+pub fn call(
+    name: &str,
+    engine: EngineKind,
+    payload: usize,
+    placement: Placement,
+) -> Result<Subject<'static>> {
+    let parameters = rpc::Parameters { engine, payload, placement, ..rpc::Parameters::default() };
+    let mut session = rpc::Session::start(&parameters).with_context(|| format!("cannot start {name}"))?;
+    subject(name, move |samples, trips| Ok(session.batch(samples, trips)?))
+}
+
+/// A subject that was measured before, such as in guests, which took the turns: a value for each round.
+pub fn recorded(name: &str, values: Vec<f64>) -> Subject<'static> {
+    let mut values = values.into_iter();
+    Subject::new(name, move || values.next().ok_or_else(|| SubjectError::from("no more rounds")))
 }
 
 /// Nanoseconds a trip of each sample.

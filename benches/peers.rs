@@ -191,7 +191,7 @@ struct Seen {
 #[derive(Default)]
 struct Requests {
     turns: usize,
-    /// Nanoseconds of each.
+    /// How long each took, in nanoseconds.
     took: Vec<f64>,
     /// CPU nanoseconds of those in a row, and their number.
     cpu: (u64, u64),

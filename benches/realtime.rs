@@ -11,13 +11,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use handoff_benches::spaced::{GOAL, Load, beside, idle, named, subjects};
 use handoff_benches::tables::{Table, Written, fastest};
-use handoff_benches::{LOOK, exit, in_turns, keep, rows_file};
+use handoff_benches::{LOOK, exit, in_turns, keep, recorded, rows_file};
 use handoff_guest::{Acceleration, Guest, GuestCommand, Kernel};
-use handoff_lab::interleave::{Interleave, Subject, SubjectError};
+use handoff_lab::interleave::Interleave;
 use handoff_lab::stats::describe::median;
 use handoff_peers::Kind;
 
-/// Given in the guest: measure, and print each subject's median in nanoseconds.
+/// The argument with which the guest runs this: measure, and print the medians.
 const INSIDE: &str = "--inside";
 /// Boots for figures that are kept.
 const BOOTS: usize = 12;
@@ -36,15 +36,16 @@ fn main() -> ExitCode {
     exit(if std::env::args().any(|argument| argument == INSIDE) { inside() } else { run() })
 }
 
-/// What the guest prints.
+/// Prints the median of each subject, in nanoseconds, by its name.
 fn inside() -> Result<()> {
     let (subjects, seen) = subjects(&LOADS);
     let outcome = in_turns(LOOK, subjects)?;
-    let names = seen.iter().map(|seen| named(seen.kind, seen.load));
-    let medians: BTreeMap<String, f64> = names
-        .filter_map(|name| Some((median(&outcome.series(&name)?.values), name)))
-        .map(|(m, n)| (n, m))
-        .collect();
+    let medians = seen.iter().filter_map(|seen| {
+        let name = named(seen.kind, seen.load);
+        let median = median(&outcome.series(&name)?.values);
+        Some((name, median))
+    });
+    let medians: BTreeMap<String, f64> = medians.collect();
     println!("{}", serde_json::to_string(&medians)?);
     Ok(())
 }
@@ -65,11 +66,7 @@ fn run() -> Result<()> {
     let kinds: Vec<Kind> =
         Kind::ALL.into_iter().filter(|kind| measured.contains_key(&named(*kind, LOADS[0]))).collect();
     let subjects = measured.iter().map(|(name, medians)| {
-        let mut medians = medians.clone().into_iter();
-        // The guests took the turns already.
-        let subject = Subject::new(name.clone(), move || {
-            medians.next().ok_or_else(|| SubjectError::from("no more boots"))
-        });
+        let subject = recorded(name, medians.clone());
         let load = LOADS.iter().find(|load| *name == named(Kind::OURS, **load));
         let others = load.map(|load| {
             kinds.iter().map(|kind| named(*kind, *load)).filter(|other| measured.contains_key(other))

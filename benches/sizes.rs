@@ -6,13 +6,13 @@
 use std::hint::black_box;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
-use handoff_benches::tables::size;
-use handoff_benches::{LOOK, exit, in_turns, keep, rows_file, subject, timed};
+use anyhow::Result;
+use handoff_benches::tables::{fastest, size};
+use handoff_benches::{LOOK, call, exit, in_turns, keep, rows_file, subject, timed};
 use handoff_ipc::{Binder, EngineKind, Service, Transaction};
 use handoff_lab::interleave::{InterleaveOutcome, Row, Subject};
+use handoff_workloads::Placement;
 use handoff_workloads::transports::sum;
-use handoff_workloads::{Placement, rpc};
 
 const PAYLOADS: [usize; 5] = [8, 1 << 10, 16 << 10, 64 << 10, 1 << 20];
 /// Of calls inside a process: as much as is ever sent without a handle, and more.
@@ -76,16 +76,8 @@ fn run() -> Result<()> {
 /// The call left to itself beside the better one of the pinned.
 fn by_itself(outcome: &InterleaveOutcome, payload: usize) -> Option<Row> {
     let free = format!("shm call, nothing pinned, {}", size(payload));
-    let rows = outcome.rows(0.95).into_iter().filter(|row| row.subject == free);
-    let row = rows.min_by(|a, b| a.floor_median_ns.total_cmp(&b.floor_median_ns))?;
     let name = format!("left to itself beside the best pinned placement, {}", size(payload));
-    Some(Row { name, goal: Some(BY_ITSELF), ..row })
-}
-
-fn call(name: &str, engine: EngineKind, payload: usize, placement: Placement) -> Result<Subject<'static>> {
-    let parameters = rpc::Parameters { engine, payload, placement, ..rpc::Parameters::default() };
-    let mut session = rpc::Session::start(&parameters).with_context(|| format!("cannot start {name}"))?;
-    subject(name, move |samples, trips| Ok(session.batch(samples, trips)?))
+    Some(Row { name, ..fastest(outcome, &free, BY_ITSELF, None)? })
 }
 
 /// Adds up the bytes that it is sent.

@@ -33,7 +33,7 @@ pub const fn idle(pause: Duration, samples: u32) -> Load {
     Load { pause, samples, hogs: 0, is_urgent: false }
 }
 
-/// Every 10 ms.
+/// A request every 10 ms while so many threads never sleep.
 pub const fn beside(hogs: usize, is_urgent: bool) -> Load {
     Load { pause: Duration::from_millis(10), samples: 5, hogs, is_urgent }
 }
