@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::facts::{Facts, digest};
 use super::reader;
 
-/// Changes when [`Facts`] or what is blanked do: old entries are then not used.
+/// Changes when [`Facts`], what is blanked or what the reader finds do: old entries are then not used.
 const VERSION: u32 = 4;
 
 /// A file of facts on disk; a missing, damaged or old one is an empty one.

@@ -201,13 +201,11 @@ impl Analysis {
             .iter()
             .filter(|edge| edge.mark != Mark::Same)
             .map(|edge| {
-                let (from, to, is_gone) = (code(&edge.from), code(&edge.to), edge.mark == Mark::Removed);
+                let calls = if edge.mark == Mark::Removed { "now no longer calls" } else { "now calls" };
+                let (from, to) = (code(&edge.from), code(&edge.to));
                 match &edge.through {
-                    None => format!("{from} now {}calls {to}", if is_gone { "no longer " } else { "" }),
-                    Some(member) => format!(
-                        "{from} {} through `.{member}`, which may be {to}",
-                        if is_gone { "no longer calls" } else { "now calls" }
-                    ),
+                    None => format!("{from} {calls} {to}"),
+                    Some(member) => format!("{from} {calls} through `.{member}`, which may be {to}"),
                 }
             })
             .collect();

@@ -88,7 +88,7 @@ fn as_it_stands(file: &FilePatch, source: &Source, path: &PatchPath) -> Option<V
         if heading::agrees(source, at, &hunk.heading) == Some(false) || is_made_around(&wanted, source, at) {
             return None;
         }
-        is_sure |= !has_little_context(&wanted) && occurrences(&wanted, source, at) == [at];
+        is_sure = is_sure || !has_little_context(&wanted) && occurrences(&wanted, source, at) == [at];
         placements.push(whole(&wanted, source, at));
     }
     is_sure.then_some(placements)

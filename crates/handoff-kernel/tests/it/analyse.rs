@@ -409,6 +409,18 @@ fn a_function_of_two_tables_is_said_to_be_of_both() {
 }
 
 #[test]
+fn a_call_through_a_table_is_no_call_of_the_one_function_that_stands_in_it() {
+    require!(require_tool("git"));
+    let before = "int q_send(struct sock *sk)\n{\n\treturn 0;\n}\n\nconst struct ops q_ops = {\n\t.send = q_send,\n};\n";
+    let after = before.replace("return 0;", "return sk->ops->send(sk);");
+    let analysis = of_file("net/q.c", before, &after);
+    assert!(analysis.key_functions[0].calls.is_empty(), "{:?}", analysis.key_functions[0].calls);
+    let text = analysis.markdown();
+    assert!(text.contains("`q_send` now calls through `.send`, which may be `q_send`"), "{text}");
+    assert!(!text.contains("now calls `q_send`"), "{text}");
+}
+
+#[test]
 fn a_large_picture_shows_what_changes_and_the_ways_to_it() {
     require!(require_tool("git"));
     let mut before = String::new();
