@@ -37,9 +37,9 @@ const LONGEST_REST: u32 = 65_536;
 /// In use, one call in so many is timed.
 const SAMPLE: u32 = 16;
 
-/// A caller that comes so long after the last reply finds its server asleep, whatever both do, unless others call it meanwhile.
-/// Then nothing is tried, and the caller sleeps at once: to look for the reply has its server woken on another CPU, which can
-/// take twenty times as long.
+/// A caller that comes so long after the last reply finds its server asleep, unless its calls of other sizes keep the server
+/// looking. Then nothing is tried, and the caller sleeps at once: to look for the reply has its server woken on another CPU,
+/// which can take twenty times as long.
 const APART: Duration = Duration::from_micros(100);
 /// So many calls of a trial in a row that come apart end all trials. One alone is of a caller that had to wait for a CPU.
 const ALL_APART: u32 = 3;
@@ -276,7 +276,7 @@ impl WaitStrategy {
     #[inline]
     pub fn found_asleep(&mut self, asleep: bool) {
         self.found_asleep = asleep;
-        if self.mode != Mode::Block && (asleep || self.apart_since.is_some()) {
+        if self.mode() != Mode::Block && (asleep || self.apart_since.is_some()) {
             self.apart_since = Some(Instant::now());
         }
     }
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_others_keep_awake_is_looked_for_also_by_who_comes_seldom() {
+    fn a_server_that_other_calls_keep_awake_is_looked_for_also_by_those_that_come_seldom() {
         let mut strategy = WaitStrategy::new(true);
         let used =
             run_apart(&mut strategy, 300, false, |mode| if mode == Mode::Spin { 5_000 } else { 50_000 });
