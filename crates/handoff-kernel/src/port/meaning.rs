@@ -18,6 +18,8 @@ use crate::patch::{Op, Series};
 
 /// A function further than this from one that writes the member is not looked at.
 const STEPS: usize = 3;
+/// Nor is one that comes to a writer in the other tree with so many calls more.
+const SLACK: usize = 2;
 /// What more functions than this call says nothing of one of them.
 const CALLERS: usize = 60;
 /// A name that more functions than this write is one of many things.
@@ -32,7 +34,7 @@ pub struct MemberHint {
     pub member: String,
     /// The files whose added lines read it.
     pub read_in: Vec<String>,
-    /// The functions, the nearest to the member first.
+    /// The functions, first those that lie between the change and the member: the fewest calls from both.
     pub differences: Vec<Difference>,
     /// How many more there are.
     pub left_out: usize,
@@ -90,6 +92,8 @@ pub fn hints(series: &Series, onto: &Path, source: &Path) -> Vec<MemberHint> {
     }
     let folders = folders(series);
     let (here, there) = (Code::of(onto, &folders), Code::of(source, &folders));
+    let named = functions_named(series);
+    let (steps_here, steps_there) = (here.steps_from(&named), there.steps_from(&named));
     let mut out = Vec::new();
     for (member, read_in) in read {
         let (mine, theirs) = (here.writers(&member), there.writers(&member));
@@ -97,33 +101,64 @@ pub fn hints(series: &Series, onto: &Path, source: &Path) -> Vec<MemberHint> {
             continue;
         }
         let crowded = |name: &str| here.callers_of(name) > CALLERS || there.callers_of(name) > CALLERS;
-        let (mine, theirs) = (here.reach(&mine, &crowded), there.reach(&theirs, &crowded));
-        let mut found: Vec<(usize, Difference)> = Vec::new();
-        for (code, ways, others, other, only) in
-            [(&here, &mine, &theirs, &there, Side::Tree), (&there, &theirs, &mine, &here, Side::Source)]
-        {
-            let differs = |name: &str| {
-                ways.contains_key(name) && !others.contains_key(name) && other.functions.contains_key(name)
-            };
-            for name in ways.keys().filter(|name| differs(name)) {
-                // Who only calls one that differs has nothing of its own to tell.
-                if ways[name].as_ref().is_some_and(|(next, _)| differs(next)) {
-                    continue;
+        let mut found: BTreeMap<(&str, Side), (usize, Difference)> = BTreeMap::new();
+        // From each function that writes the member, or calls through a pointer to one that does, alone: a way that only
+        // one tree has is seen beside others that both have.
+        let (mine, theirs) = (here.ends(&mine, &steps_here), there.ends(&theirs, &steps_there));
+        let ends: BTreeSet<&String> = mine.keys().chain(theirs.keys()).collect();
+        for end in ends {
+            let reach =
+                |steps| (here.reach(end, &mine, steps, &crowded), there.reach(end, &theirs, steps, &crowded));
+            // A function that comes there in a few calls more than in the other tree is none that differs.
+            let ((near_mine, near_theirs), (mine, theirs)) = (reach(STEPS), reach(STEPS + SLACK));
+            for (code, steps, ways, others, other, only) in [
+                (&here, &steps_here, &near_mine, &theirs, &there, Side::Tree),
+                (&there, &steps_there, &near_theirs, &mine, &here, Side::Source),
+            ] {
+                let differs = |name: &str| {
+                    ways.contains_key(name)
+                        && !others.contains_key(name)
+                        && other.functions.contains_key(name)
+                };
+                for name in ways.keys().filter(|name| differs(name)) {
+                    // Who only calls one that differs has nothing of its own to tell, nor who calls through the same member
+                    // in both trees, where another function may be assigned to it.
+                    let is_others = ways[name].as_ref().is_some_and(|(next, member)| match member {
+                        Some(member) => differs(next) || other.functions[name].through.contains(member),
+                        None => differs(next),
+                    });
+                    if is_others {
+                        continue;
+                    }
+                    let way = way_of(name, ways);
+                    let (name, function) = code.functions.get_key_value(name).expect("it is on a way");
+                    let distance = steps.get(name.as_str()).map_or(usize::MAX, |steps| steps + way.len());
+                    let one = Difference { function: name.clone(), only, place: function.place.clone(), way };
+                    let known = found.entry((name, only)).or_insert_with(|| (distance, one.clone()));
+                    if one.way.len() < known.1.way.len() {
+                        *known = (distance, one);
+                    }
                 }
-                let way = way_of(name, ways);
-                let place = code.functions[name].place.clone();
-                found.push((way.len(), Difference { function: name.clone(), only, place, way }));
             }
         }
-        found.sort_by(|a, b| {
-            let near = |one: &Difference| {
-                !folders.iter().any(|folder| one.place.0.starts_with(&format!("{folder}/")))
-            };
-            (a.0, near(&a.1), a.1.only, &a.1.function).cmp(&(b.0, near(&b.1), b.1.only, &b.1.function))
+        // Who comes to write it in each tree in its own way does so in both.
+        let both: BTreeSet<&str> = found
+            .keys()
+            .map(|(name, _)| *name)
+            .filter(|name| [Side::Tree, Side::Source].iter().all(|side| found.contains_key(&(*name, *side))))
+            .collect();
+        found.retain(|(name, _), _| !both.contains(name));
+        let mut found: Vec<(usize, Difference)> = found.into_values().collect();
+        found.sort_by(|(a, one), (b, other)| {
+            (a, one.only, &one.function).cmp(&(b, other.only, &other.function))
         });
         if !found.is_empty() {
-            let left_out = found.len().saturating_sub(SHOWN);
-            let differences = found.into_iter().take(SHOWN).map(|(_, one)| one).collect();
+            let all = found.len();
+            let (tree, source): (Vec<_>, Vec<_>) =
+                found.into_iter().map(|(_, one)| one).partition(|one| one.only == Side::Tree);
+            let differences: Vec<_> =
+                [tree, source].into_iter().flat_map(|side| side.into_iter().take(SHOWN)).collect();
+            let left_out = all - differences.len();
             out.push(MemberHint { member, read_in: read_in.into_iter().collect(), differences, left_out });
         }
     }
@@ -163,6 +198,22 @@ fn members_read(series: &Series) -> BTreeMap<String, BTreeSet<String>> {
     }
     read.retain(|member, _| !declared.contains(member));
     read
+}
+
+/// The functions that hunks name or whose calls stand in them: where the change's own way begins.
+fn functions_named(series: &Series) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    let hunks = series.patches.iter().flat_map(|patch| &patch.files).flat_map(|file| &file.hunks);
+    for hunk in hunks {
+        let mut comment = false;
+        let lines = hunk.lines.iter().map(|line| code_of(&line.text, &mut comment));
+        for line in lines.chain([hunk.heading.clone()]) {
+            let words: Vec<&str> = split(&line).filter(|word| !word.trim().is_empty()).collect();
+            let calls = words.windows(2).filter(|pair| pair[1] == "(" && is_identifier(pair[0]));
+            out.extend(calls.map(|pair| pair[0].to_owned()));
+        }
+    }
+    out
 }
 
 /// The parts of the tree in which the change's neighbours live.
@@ -249,24 +300,65 @@ impl Code {
         self.callers.get(name).map_or(0, Vec::len)
     }
 
-    /// The functions from which a writer is reached in a few calls.
-    fn reach(&self, writers: &[String], crowded: &dyn Fn(&str) -> bool) -> Ways {
-        let mut ways: Ways = writers.iter().map(|name| (name.clone(), None)).collect();
-        let mut queue: VecDeque<(String, usize)> = writers.iter().map(|name| (name.clone(), 0)).collect();
+    /// How many calls each function is away from these.
+    fn steps_from<'a>(&'a self, names: &'a BTreeSet<String>) -> HashMap<&'a str, usize> {
+        let mut holds: HashMap<&str, Vec<&str>> = HashMap::new();
+        for (name, members) in &self.assigned {
+            for member in members {
+                holds.entry(member).or_default().push(name);
+            }
+        }
+        let names = names.iter().map(String::as_str).filter(|name| self.functions.contains_key(*name));
+        let mut queue: VecDeque<(&str, usize)> = names.map(|name| (name, 0)).collect();
+        let mut steps: HashMap<&str, usize> = queue.iter().copied().collect();
+        while let Some((name, count)) = queue.pop_front() {
+            let Some(function) = self.functions.get(name) else { continue };
+            let indirect = function.through.iter().filter_map(|member| holds.get(member.as_str()));
+            let indirect = indirect.filter(|held| held.len() <= CALLERS).flatten().copied();
+            for called in function.calls.iter().map(String::as_str).chain(indirect) {
+                if self.functions.contains_key(called) && !steps.contains_key(called) {
+                    steps.insert(called, count + 1);
+                    queue.push_back((called, count + 1));
+                }
+            }
+        }
+        steps
+    }
+
+    /// The functions that write, and those that call one of them through a member: what is called there, and that member.
+    /// Of several that may be called there, the one that is nearest to the change.
+    fn ends(&self, writers: &[String], steps: &HashMap<&str, usize>) -> Ways {
+        let mut ends: Ways = writers.iter().map(|name| (name.clone(), None)).collect();
+        let mut writers: Vec<&String> = writers.iter().collect();
+        writers.sort_by_key(|name| steps.get(name.as_str()).copied().unwrap_or(usize::MAX));
+        for writer in writers {
+            for member in self.assigned.get(writer).into_iter().flatten() {
+                let callers = self.through.get(member).filter(|callers| callers.len() <= CALLERS);
+                for caller in callers.into_iter().flatten() {
+                    let way = || Some((writer.clone(), Some(member.clone())));
+                    ends.entry(caller.clone()).or_insert_with(way);
+                }
+            }
+        }
+        ends
+    }
+
+    /// The functions from which one of these ends is reached in a few calls, itself among them.
+    fn reach(&self, end: &str, ends: &Ways, most: usize, crowded: &dyn Fn(&str) -> bool) -> Ways {
+        let Some(last) = ends.get(end) else { return Ways::new() };
+        let mut ways = Ways::from([(end.to_owned(), last.clone())]);
+        if let Some((writer, _)) = last {
+            ways.entry(writer.clone()).or_insert(None);
+        }
+        let mut queue = VecDeque::from([(end, usize::from(last.is_some()))]);
         while let Some((name, steps)) = queue.pop_front() {
-            if steps == STEPS || crowded(&name) {
+            if steps == most || crowded(name) {
                 continue;
             }
-            let direct = self.callers.get(&name).into_iter().flatten().map(|caller| (caller, None));
-            let members = self.assigned.get(&name).into_iter().flatten();
-            let indirect = members.flat_map(|member| {
-                let callers = self.through.get(member).filter(|callers| callers.len() <= CALLERS);
-                callers.into_iter().flatten().map(move |caller| (caller, Some(member.clone())))
-            });
-            for (caller, member) in direct.chain(indirect) {
+            for caller in self.callers.get(name).into_iter().flatten() {
                 if !ways.contains_key(caller) {
-                    ways.insert(caller.clone(), Some((name.clone(), member)));
-                    queue.push_back((caller.clone(), steps + 1));
+                    ways.insert(caller.clone(), Some((name.to_owned(), None)));
+                    queue.push_back((caller, steps + 1));
                 }
             }
         }
@@ -383,6 +475,58 @@ mod tests {
         // The other way round it is the source that does.
         let found = hints(&series, source.path(), onto.path());
         assert_eq!(found[0].differences[0].only, Side::Source);
+    }
+
+    #[test]
+    fn a_way_of_one_tree_is_seen_beside_one_that_both_have() {
+        let send = |early: &str| {
+            format!("int dev_send(struct item *i)\n{{\n{early}\treturn i->dev->start(i);\n}}\n")
+        };
+        let driver = "int drv_start(struct item *i)\n{\n\tq_take(i);\n\treturn 0;\n}\n\n\
+            struct dev drv = {\n\t.start = drv_start,\n};\n";
+        let files = |early: &str| {
+            tree(&[
+                ("net/q.c", QUEUE),
+                ("include/item.h", DROP),
+                ("net/drv.c", driver),
+                ("net/dev.c", &send(early)),
+            ])
+        };
+        let (source, onto) = (files(""), files("\titem_drop(i);\n"));
+        let series = parse(PATCH.as_bytes(), &Limits::default()).unwrap();
+        let found = hints(&series, onto.path(), source.path());
+        assert_eq!(found.len(), 1, "{found:?}");
+        let [one] = &found[0].differences[..] else { panic!("{found:?}") };
+        assert_eq!((one.function.as_str(), one.only), ("dev_send", Side::Tree));
+        assert_eq!(one.way, ["`item_drop()`", "`q_done()` through `->release`"]);
+    }
+
+    #[test]
+    fn what_both_trees_call_through_a_member_is_no_difference_where_one_assigns_more_to_it() {
+        let timer = "void t_run(struct timer *t)\n{\n\tt->function(t);\n}\n";
+        let mine = "void q_late(struct timer *t)\n{\n\tt->owner->q_held = 0;\n}\n\n\
+            void q_arm(struct timer *t)\n{\n\tt->function = q_late;\n}\n";
+        let onto = tree(&[("net/t.c", timer), ("net/q.c", QUEUE), ("net/late.c", mine)]);
+        let source = tree(&[("net/t.c", timer), ("net/q.c", QUEUE)]);
+        let series = parse(PATCH.as_bytes(), &Limits::default()).unwrap();
+        assert_eq!(hints(&series, onto.path(), source.path()), []);
+    }
+
+    #[test]
+    fn what_lies_on_the_changes_own_way_comes_first() {
+        let writer = |name: &str| format!("void {name}(struct q *q)\n{{\n\tq->q_held = 0;\n}}\n\n");
+        let idle = |name: &str| format!("void {name}(struct q *q)\n{{\n\tq->n = 0;\n}}\n\n");
+        let push = "int push(struct q *q)\n{\n\tz_near(q);\n\treturn 1;\n}\n";
+        let file = |write: &dyn Fn(&str) -> String| {
+            let far: String = (0..20).map(|n| write(&format!("far_{n:02}"))).collect();
+            tree(&[("net/push.c", push), ("net/q.c", &format!("{QUEUE}{far}{}", write("z_near")))])
+        };
+        let (onto, source) = (file(&writer), file(&idle));
+        let series = parse(PATCH.as_bytes(), &Limits::default()).unwrap();
+        let found = hints(&series, onto.path(), source.path());
+        let names: Vec<&str> = found[0].differences.iter().map(|one| one.function.as_str()).collect();
+        assert_eq!((names[..2].join(" "), names.len()), ("z_near far_00".to_owned(), SHOWN), "{names:?}");
+        assert_eq!(found[0].left_out, 11);
     }
 
     #[test]
