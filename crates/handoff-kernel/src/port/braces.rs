@@ -143,8 +143,11 @@ impl<'a> Text<'a> {
             // A closing brace ends what is around the header.
             return (self.code[body].starts_with('}')).then_some(Fault::Empty);
         }
+        // `else` and `if` on two lines are one header.
+        let is_else_if = self.code[row].ends_with("else") && self.code[body].starts_with("if");
         if self.column(body) <= self.column(row) {
-            return Some(Fault::Empty);
+            let is_one = is_else_if && self.column(body) == self.column(row);
+            return (!is_one).then_some(Fault::Empty);
         }
         let next = self.next(self.statement(body, 0)?)?;
         let is_deeper = self.column(next) > self.column(row);

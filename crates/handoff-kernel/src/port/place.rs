@@ -83,6 +83,8 @@ fn choose(wanted: &Wanted, source: &Source, exact: &[usize], near: usize) -> (Ve
     let mut chosen = match (&both[..], &same_heading[..], &inside[..]) {
         ([_, ..], _, _) => both,
         ([], [_, ..], []) => same_heading.clone(),
+        // What the hunk's own lines tell of definitions is true wherever they all stand: only a heading could name another.
+        ([], [], []) if exact.len() == 1 && wanted.heading.trim().is_empty() => exact.to_vec(),
         // Where a file is no C, its headings may be any line: text that stands there once says more, unless the
         // definition that they name is here.
         ([], [], []) if source.language != Language::C && exact.len() == 1 && !is_named(wanted) => {

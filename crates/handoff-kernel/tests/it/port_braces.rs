@@ -56,6 +56,16 @@ fn braces_that_the_patch_brings_are_enough() {
 }
 
 #[test]
+fn an_else_and_an_if_on_two_lines_are_one_header() {
+    let file = BARE.replace("\tif (sd)\n", "\tif (!sd) {\n\t\treturn;\n\t} else\n\tif (sd->a) {\n\t\tone(sd);\n\t} else {\n\t\ttwo(sd);\n\t}\n\n\tif (sd)\n");
+    let folder = tree(&[("x.c", &file)]);
+    let lines = " \t\tid = cpumask_first(sched_domain_span(sd));\n \n-\trcu_assign_pointer(per_cpu(sd_llc, cpu), sd);\n+\tif (id) {\n+\t\ta(id);\n+\t} else\n+\tif (sd) {\n+\t\tb(id);\n+\t} else\n+\tif (cpu) {\n+\t\tc(id);\n+\t}\n \tper_cpu(sd_llc_id, cpu) = id;\n }\n";
+    let change = patch(&[(12, "static void update_top_cache_domain(int cpu)", lines)]);
+    let report = run(&folder, &change, &quiet());
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Moved, "{report}");
+}
+
+#[test]
 fn what_follows_braces_does_not_go_between_them() {
     let braces = BARE.replace(
         "\tif (sd)\n\t\tid = cpumask_first(sched_domain_span(sd));\n",

@@ -462,6 +462,15 @@ fn a_prototype_is_not_passed_over_in_silence_for_its_definition() {
 }
 
 #[test]
+fn a_first_hunk_that_ends_in_half_a_signature_is_where_all_its_lines_stand() {
+    let file = "#include \"a.h\"\n\nint state(struct link *link)\n{\n\treturn read_pin(link->pin);\n}\n\nstruct pin *find_pin(struct bios *bios,\n\t\tstruct id id)\n{\n\treturn bios->pin;\n}\n";
+    let lines = " int state(struct link *link)\n {\n-\treturn read_pin(link->pin);\n+\treturn link->state;\n }\n \n struct pin *find_pin(struct bios *bios,\n";
+    let folder = tree(&[("x.c", &format!("/* one */\n/* two */\n{file}"))]);
+    let report = run(&folder, &patch(&[(3, "", lines)]), &quiet());
+    assert_eq!(hunk(&report, 1).outcome, HunkOutcome::Moved, "{report}");
+}
+
+#[test]
 fn definitions_stay_in_the_first_column() {
     let file = "int first(struct sock *sk,\n\t\t\tstruct sk_buff *skb);\nint second(void);\n";
     let folder = tree(&[("x.c", file)]);
