@@ -31,7 +31,7 @@ pub(super) fn named(
     for name in names {
         let text = match name.as_str() {
             "none" => continue,
-            "guest" => guest(arch, tree::major_version(tree), !names_driver)?,
+            "guest" => guest(arch, tree::version(tree).map(|(major, _)| major), !names_driver)?,
             "binder-c" => BINDER_C.to_owned(),
             "binder-rust" => BINDER_RUST.to_owned(),
             file => {

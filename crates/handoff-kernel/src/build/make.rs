@@ -113,6 +113,13 @@ impl<'a> Make<'a> {
         self.run(&words, watch)
     }
 
+    /// The major version of the compiler.
+    pub(crate) fn gcc_version(&self) -> Option<u32> {
+        let program = format!("{}gcc", self.arch.cross_prefix());
+        let output = Command::new(program).arg("-dumpversion").stdin(Stdio::null()).output().ok()?;
+        String::from_utf8_lossy(&output.stdout).trim().split('.').next()?.parse().ok()
+    }
+
     fn compiler(&self) -> String {
         let name = format!("{}gcc", self.arch.cross_prefix());
         if self.ccache { format!("ccache {name}") } else { name }

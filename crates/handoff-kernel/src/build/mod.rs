@@ -218,6 +218,7 @@ impl KernelBuild {
         let ccache = self.ccache && make::on_path("ccache");
         let make = Make::new(&self.tree, &self.folder, arch, ccache, self.jobs, &self.stopper)?
             .with_toolchain(self.toolchain.as_ref());
+        tree::check_age(&self.tree, || make.gcc_version(), matches!(self.base, Base::Tiny))?;
         let asked = self.asked()?;
         if asked.is_set("CONFIG_RUST") {
             make.check_rust()?;

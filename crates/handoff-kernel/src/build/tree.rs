@@ -23,11 +23,55 @@ pub(crate) fn check(tree: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// The first number of the kernel's version, as its Makefile has it.
-pub(crate) fn major_version(tree: &Path) -> Option<u32> {
+/// The first two numbers of the kernel's version, as its Makefile has them.
+pub(crate) fn version(tree: &Path) -> Option<(u32, u32)> {
     let makefile = std::fs::read_to_string(tree.join("Makefile")).ok()?;
-    let line = makefile.lines().find(|line| line.starts_with("VERSION"))?;
-    line.split_once('=')?.1.trim().parse().ok()
+    let number = |name: &str| {
+        let line = makefile.lines().find(|line| line.starts_with(name))?;
+        line.split_once('=')?.1.trim().parse().ok()
+    };
+    Some((number("VERSION")?, number("PATCHLEVEL")?))
+}
+
+/// Makes sure that the tree is not older than what builds it here: the gcc of this major version, and make's target for the
+/// configuration to begin with. `gcc` asks for the version.
+pub(crate) fn check_age(
+    tree: &Path,
+    gcc: impl FnOnce() -> Option<u32>,
+    is_tiny: bool,
+) -> Result<(), BuildError> {
+    let Some(version) = version(tree) else { return Ok(()) };
+    let mut reasons = Vec::new();
+    // Before 4.2 each major version of gcc had a header of its own.
+    let known: Vec<u32> =
+        (3..9).filter(|gcc| tree.join(format!("include/linux/compiler-gcc{gcc}.h")).is_file()).collect();
+    if !known.is_empty()
+        && let Some(gcc) = gcc().filter(|gcc| !known.contains(gcc))
+    {
+        let known = known.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        reasons.push(format!(
+            "it has include/linux/compiler-gccN.h for gcc {known} only, and gcc here is {gcc}"
+        ));
+    }
+    if version < (3, 7) {
+        reasons.push("it has no `make olddefconfig`, which kernels have since 3.7".to_owned());
+    } else if is_tiny && version < (3, 17) {
+        reasons.push(
+            "it has no `make tinyconfig`, which kernels have since 3.17: begin with defconfig (`--base def`; in a study's \
+             file `base = \"def\"`)"
+                .to_owned(),
+        );
+    }
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    let reason = format!(
+        "Linux {}.{} is older than what builds it here: {}",
+        version.0,
+        version.1,
+        reasons.join("; ")
+    );
+    Err(BuildError::Tree { tree: tree.to_owned(), reason })
 }
 
 /// The name of the object that a C file of the tree becomes.
@@ -121,6 +165,32 @@ mod tests {
         assert!(check(folder.path()).is_err_and(|why| why.to_string().contains("mrproper")));
         let other = tempfile::tempdir().expect("a folder");
         assert!(check(other.path()).is_err_and(|why| why.to_string().contains("not the source")));
+    }
+
+    #[test]
+    fn a_tree_that_is_older_than_the_compiler_says_so() {
+        let folder = tree();
+        check_age(folder.path(), || Some(12), true).expect("6.1 is not");
+        let age = |minor: u32, gcc: u32, is_tiny: bool| {
+            let makefile = format!("VERSION = 3\nPATCHLEVEL = {minor}\n");
+            std::fs::write(folder.path().join("Makefile"), makefile).expect("written");
+            let checked = check_age(folder.path(), || Some(gcc), is_tiny);
+            checked.map_err(|why| why.to_string()).err().unwrap_or_default()
+        };
+        assert_eq!(age(17, 12, true), "");
+        assert_eq!(age(16, 12, false), "");
+        assert!(age(16, 12, true).contains("--base def"));
+        std::fs::create_dir_all(folder.path().join("include/linux")).expect("made");
+        for header in ["gcc3", "gcc4"] {
+            let header = folder.path().join(format!("include/linux/compiler-{header}.h"));
+            std::fs::write(header, "").expect("written");
+        }
+        assert_eq!(age(16, 4, false), "");
+        let why = age(4, 12, true);
+        assert!(
+            why.contains("for gcc 3, 4 only, and gcc here is 12; it has no `make olddefconfig`"),
+            "{why}"
+        );
     }
 
     #[test]
