@@ -262,11 +262,15 @@ impl Analysis {
                     format!("{rule}: {seen}")
                 })
                 .collect();
-            let list = |names: &[String]| {
-                names.iter().take(12).map(|name| code(name)).collect::<Vec<_>>().join(", ")
-            };
+            let list = |names: &[String]| names.iter().map(|name| code(name)).collect::<Vec<_>>().join(", ");
             if !function.calls.is_empty() {
                 items.push(format!("calls {}", list(&function.calls)));
+            }
+            if !function.calls_elsewhere.is_empty() {
+                let names = list(&function.calls_elsewhere);
+                items.push(format!(
+                    "calls what no file that was read defines (`--also` adds some), or macros: {names}"
+                ));
             }
             if !function.new_calls.is_empty() {
                 items.push(format!("new calls: {}", list(&function.new_calls)));

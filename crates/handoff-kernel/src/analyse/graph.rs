@@ -58,6 +58,8 @@ pub(super) struct Code {
     pub defined: BTreeMap<String, String>,
     /// Function to those that it calls, with the member for calls through a table.
     pub calls: BTreeMap<String, BTreeMap<String, Option<String>>>,
+    /// Function to the names that it calls and no file that was read defines: functions of other files, and macros.
+    pub elsewhere: BTreeMap<String, BTreeSet<String>>,
     /// Function to those that call it.
     pub callers: BTreeMap<String, BTreeSet<String>>,
     /// Function to why it is entered from elsewhere.
@@ -91,8 +93,12 @@ impl Code {
             }
             for function in &facts.functions {
                 let calls = code.calls.entry(function.name.clone()).or_default();
-                for name in function.calls.iter().filter(|name| code.defined.contains_key(*name)) {
-                    calls.insert(name.clone(), None);
+                for name in &function.calls {
+                    if code.defined.contains_key(name) {
+                        calls.insert(name.clone(), None);
+                    } else {
+                        code.elsewhere.entry(function.name.clone()).or_default().insert(name.clone());
+                    }
                 }
                 for member in &function.indirect {
                     // A member with dozens of implementations says nothing of this feature's flow.

@@ -33,6 +33,8 @@ pub struct KeyFunction {
     pub reasons: Vec<(Rule, String)>,
     /// The functions that it calls after the change.
     pub calls: Vec<String>,
+    /// The names that it calls and no file that was read defines: functions of other files, and macros with small letters.
+    pub calls_elsewhere: Vec<String>,
     /// Calls that the change adds.
     pub new_calls: Vec<String>,
     /// The members that added lines read, and those that they write.
@@ -118,6 +120,9 @@ pub(super) fn choose(
             .filter(|call| mark == Mark::Changed && old.is_some_and(|old| !old.contains_key(*call)))
             .cloned()
             .collect();
+        let is_small = |name: &&String| name.contains(|c: char| c.is_ascii_lowercase());
+        let calls_elsewhere =
+            code.elsewhere.get(name).into_iter().flatten().filter(is_small).cloned().collect();
         reasons.sort();
         let diff =
             changes.get(&(file.clone(), name.clone())).map_or(Vec::new(), |change| change.diff.clone());
@@ -129,6 +134,7 @@ pub(super) fn choose(
             signature: signatures.get(name).cloned().unwrap_or_default(),
             reasons,
             calls,
+            calls_elsewhere,
             new_calls,
             members: crate::members::of(&added),
             diff,
