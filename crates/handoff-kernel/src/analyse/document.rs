@@ -221,7 +221,7 @@ impl Analysis {
     }
 
     fn unread_section(&self, out: &mut Vec<Block>) {
-        const SHOWN: usize = 40;
+        const SHOWN: usize = 8;
         if self.unread.is_empty() {
             return;
         }
