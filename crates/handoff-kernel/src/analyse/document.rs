@@ -149,6 +149,7 @@ impl Analysis {
         let rows = self.stats.iter().map(|stat| {
             let note = match stat.unfit {
                 0 => String::new(),
+                1 => "1 hunk does not fit this tree and is not analysed".to_owned(),
                 count => format!("{count} hunks do not fit this tree and are not analysed"),
             };
             vec![code(&stat.file), format!("+{}", stat.added), format!("-{}", stat.removed), note]

@@ -265,7 +265,7 @@ fn hunks_that_do_not_fit_are_counted() {
     let analysis = analyse(&series, tree.path(), &Options::default()).unwrap();
     let stat = analysis.stats.iter().find(|stat| stat.file == "net/queue/proc.c").unwrap();
     assert_eq!(stat.unfit, 1);
-    assert!(analysis.markdown().contains("1 hunks do not fit this tree"));
+    assert!(analysis.markdown().contains("1 hunk does not fit this tree"));
 }
 
 fn tree_of(files: &[(&str, &str)]) -> TempDir {
