@@ -40,9 +40,10 @@ pub(crate) fn runtime() -> Result<Runtime, String> {
     if threads != u32::MAX {
         builder = builder.max_threads(threads as usize);
     }
-    let connected = builder
-        .connect()
-        .map_err(|error| format!("{error}; `handoff servicemanager` starts a service manager"))?;
+    let connected = builder.connect().map_err(|error| {
+        let driver = if engine == EngineKind::Binder { " --driver binder" } else { "" };
+        format!("{error}; `handoff servicemanager{driver}` starts a service manager")
+    })?;
     *runtime = Some(connected.clone());
     Ok(connected)
 }

@@ -4,6 +4,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, ensure};
+use handoff_ipc::Context;
+use handoff_ipc::binder::{BinderEngine, find_device};
+use handoff_ipc::engine::Engine as _;
 use handoff_ipc::runtime::{SOCKET_VARIABLE, own_socket};
 use handoff_ipc::servicemanager::{Manager, ManagerServer, Policy, SocketAccess};
 use sd_notify::NotifyState;
@@ -19,6 +22,7 @@ Examples:
   handoff servicemanager --policy /etc/handoff/policy.toml
   handoff servicemanager --policy new.toml --check    say what is wrong with a policy, and no more
   handoff servicemanager --socket /tmp/names.sock &   then HANDOFF_SOCKET=/tmp/names.sock my-service
+  handoff servicemanager --driver binder &            then HANDOFF_ENGINE=binder my-hal
   kill -HUP PID                                       read the policy again";
 
 /// Keep the names under which services find each other, until stopped.
@@ -27,6 +31,9 @@ Examples:
 /// at handoff/servicemanager.sock in $XDG_RUNTIME_DIR for other users. SIGHUP reads the policy again;
 /// SIGTERM and SIGINT stop it, and its socket goes. Under systemd it says when it is ready, and takes the socket of
 /// its .socket unit, which stays.
+///
+/// With --driver it takes the place that the kernel's Binder driver has for one manager, as Android's does; programs of
+/// `libbinder_ndk` find it with HANDOFF_ENGINE=binder. Nothing listens at a socket then.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -39,6 +46,9 @@ pub(crate) struct Options {
     /// Who may connect at all [default: everybody if root starts it, owner otherwise].
     #[arg(long, value_enum, value_name = "owner|everybody", hide_possible_values = true)]
     access: Option<Access>,
+    /// Keep the names of the kernel's Binder driver, in this context.
+    #[arg(long, value_name = "CONTEXT", value_parser = super::context(), conflicts_with_all = ["socket", "access"])]
+    driver: Option<Context>,
     /// Only check the policy.
     #[arg(long, requires = "policy")]
     check: bool,
@@ -62,6 +72,9 @@ impl Options {
         // Before the socket exists, so that no signal can leave it behind.
         interrupt::leave_alone();
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
+        if let Some(context) = self.driver {
+            return self.keep_drivers_names(context, policy, output, signals);
+        }
         let (serving, who) = match activation::listener()? {
             Some(listener) => (self.serve_at(policy, listener)?, ""),
             None => {
@@ -93,7 +106,26 @@ impl Options {
         };
         output.note(format_args!("service manager at {}{who}", serving.socket().display()));
         tell_systemd(output, &[NotifyState::Ready]);
-        self.serve(output, signals, &serving);
+        self.serve(output, signals, serving.manager());
+        Ok(Verdict::Pass)
+    }
+
+    fn keep_drivers_names(
+        &self,
+        context: Context,
+        policy: Policy,
+        output: &Output,
+        signals: Signals,
+    ) -> anyhow::Result<Verdict> {
+        let device = find_device(context)?;
+        let engine = BinderEngine::open_for(&device, context)?;
+        let manager = Manager::new(policy);
+        engine
+            .become_context_manager(manager.binder())
+            .advise("one manager at a time has this place: stop the one that has it")?;
+        output.note(format_args!("service manager of {}", device.display()));
+        tell_systemd(output, &[NotifyState::Ready]);
+        self.serve(output, signals, &manager);
         Ok(Verdict::Pass)
     }
 
@@ -106,7 +138,7 @@ impl Options {
         Ok(Manager::new(policy).serve_at(listener)?)
     }
 
-    fn serve(&self, output: &Output, mut signals: Signals, serving: &ManagerServer) {
+    fn serve(&self, output: &Output, mut signals: Signals, manager: &Manager) {
         for signal in signals.forever() {
             if signal != SIGHUP {
                 tell_systemd(output, &[NotifyState::Stopping]);
@@ -115,7 +147,7 @@ impl Options {
             match self.read_policy() {
                 Ok(policy) => {
                     output.note(format_args!("the policy was read again: {}", described(&policy)));
-                    serving.manager().set_policy(policy);
+                    manager.set_policy(policy);
                 }
                 // The old one stays: a mistake in a file opens and closes nothing.
                 Err(error) => output.warn(format_args!("the policy stays as it was: {error:#}")),
