@@ -1,11 +1,14 @@
 //! An interface a type, in every direction that the type can go, between the code of both compilers.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use handoff_aidl::ClassOptions;
-use handoff_testkit::{require, require_tool};
+use std::process::Command;
+
+use handoff_testkit::{require, require_guest, require_static_handoff, require_tool};
 
 use crate::built::{From, Workshop, debian, files, ours, run};
 use crate::here;
@@ -239,6 +242,83 @@ fn forty_interfaces_call_each_other_whosever_compiler_made_them() {
     for (client, server) in [(&debian, &debian), (&ours, &ours), (&debian, &ours), (&ours, &debian)] {
         call(&workshop, client, server);
     }
+}
+
+/// Puts programs into a folder for a guest, with every library that they need and the loader; gives the loader's name.
+fn put_together(workshop: &Workshop, programs: &[(&Path, &str)], into: &Path) -> String {
+    let mut loader = String::new();
+    for (program, name) in programs {
+        fs::copy(program, into.join(name)).unwrap();
+        let listed = run(Command::new("ldd")
+            .arg(program)
+            .env("LD_LIBRARY_PATH", workshop.command(program).get_envs().find_map(library_path).unwrap()));
+        for library in listed.split_whitespace().filter(|word| word.starts_with('/')) {
+            let name = Path::new(library).file_name().unwrap();
+            fs::copy(library, into.join(name)).unwrap();
+            if name.to_string_lossy().starts_with("ld-") {
+                loader = name.to_string_lossy().into_owned();
+            }
+        }
+    }
+    loader
+}
+
+fn library_path<'a>((name, value): (&OsStr, Option<&'a OsStr>)) -> Option<&'a OsStr> {
+    value.filter(|_| name == "LD_LIBRARY_PATH")
+}
+
+#[test]
+fn forty_interfaces_call_each_other_on_the_driver_of_a_guest() {
+    let compiler = require!(require_tool("g++"));
+    require!(require_tool("aidl"));
+    require!(require_guest());
+    let arch = if std::env::consts::ARCH == "aarch64" { "arm64" } else { "x86-64" };
+    let handoff = require!(require_static_handoff(arch));
+    let types = ["IDone", "Leaf", "Tree", "Held"];
+    let workshop = Workshop::new(compiler);
+    let debian = program(&workshop, From::Debian, &KNOWN, &types, &[]);
+    let ours = program(&workshop, From::Ours, &KNOWN, &types, &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let loader = put_together(&workshop, &[(&debian, "debian"), (&ours, "ours")], folder.path());
+    let script = format!(
+        "cd /root/forty; export HANDOFF_ENGINE=binder
+        handoff servicemanager --driver binder & manager=$!
+        run() {{ ./{loader} --library-path . ./$1 $2; }}
+        for server in debian ours; do
+            # Its names are free when the manager has heard that the last one is dead.
+            for try in 1 2 3 4 5 6 7 8 9; do
+                run $server >said & serving=$!
+                while [ ! -s said ] && kill -0 $serving; do sleep 0.1; done
+                kill -0 $serving && break
+            done
+            for client in debian ours; do run $client call || exit 1; done
+            kill $serving; wait $serving; : >said
+        done
+        kill $manager; wait $manager; echo the manager ended with $?"
+    );
+    let programs = format!("{}:/root/forty", folder.path().display());
+    let manager = format!("{}:/bin/handoff", handoff.display());
+    let mut guest = Command::new(handoff);
+    guest.args([
+        "guest",
+        "run",
+        "--accel",
+        "tcg",
+        "--timeout",
+        "0",
+        "--put",
+        &programs,
+        "--put",
+        &manager,
+        "--raw",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    let said = run(&mut guest);
+    assert_eq!(said.matches("all is well\n").count(), 4, "{said}");
+    assert!(said.contains("the manager ended with 0"), "{said}");
 }
 
 #[test]
