@@ -4,7 +4,7 @@ use super::braces;
 use super::exact::{occurrences, stands_at};
 use super::outcome::{How, HunkOutcome, Placement, Region};
 use super::place::{has_little_context, is_end, place, place_at, place_unless_present, whole};
-use super::scope::Language;
+use super::scope::{Language, ScopeKind, Scopes};
 use super::source::Source;
 use super::structure;
 use super::wanted::Wanted;
@@ -22,7 +22,10 @@ pub(super) fn place_all(
     base: Option<&Source>,
     confidence: f64,
 ) -> Vec<Placement> {
-    if let Some(placements) = as_it_stands(file, source, path) {
+    if let Some(mut placements) = as_it_stands(file, source, path) {
+        if source.language == Language::C {
+            check_definitions(file, &mut placements, source);
+        }
         return placements;
     }
     let mut drift = 0isize;
@@ -61,6 +64,7 @@ pub(super) fn place_all(
     check_moves(file, &mut placements);
     if source.language == Language::C {
         check_structure(file, &mut placements, source, path, &nears);
+        check_definitions(file, &mut placements, source);
     }
     placements
 }
@@ -201,6 +205,41 @@ fn check_moves(file: &FilePatch, placements: &mut [Placement]) {
         if let Some(other) = (0..placements.len()).find(|&other| takes(other)) {
             let needs = format!("what it adds stands here already, but hunk {} takes it away", other + 1);
             demote(&mut placements[index], needs);
+        }
+    }
+}
+
+/// A function that is defined twice in a file, outside of all conditionals, does not compile, whatever its lines are.
+fn check_definitions(file: &FilePatch, placements: &mut [Placement], source: &Source) {
+    let is_taken_away = |name: &str| {
+        let removed = file.hunks.iter().flat_map(|hunk| &hunk.lines).filter(|line| line.op == Op::Remove);
+        removed.map(|line| &line.text).any(|text| text.contains(name))
+    };
+    let outside = |row: usize| structure::conditionals_open(&source.text[..row.min(source.text.len())]) == 0;
+    for placement in placements {
+        if placement.outcome == HunkOutcome::Present {
+            continue;
+        }
+        let second = placement.edits.iter().filter(|edit| !edit.added.is_empty()).find_map(|edit| {
+            if structure::conditionals_open(&edit.added) != 0 {
+                return None;
+            }
+            // They may begin inside of a comment.
+            let defined = Scopes::of_hunk(&edit.added, "", Language::C).all;
+            let functions = defined.iter().filter(|scope| scope.kind == ScopeKind::Function);
+            functions.filter(|scope| !scope.name.is_empty() && !is_taken_away(&scope.name)).find_map(
+                |scope| {
+                    let here =
+                        source.scopes.named(&scope.name).iter().map(|&index| &source.scopes.all[index]);
+                    let mut here = here.filter(|here| here.kind == ScopeKind::Function);
+                    let first = here.find(|here| outside(here.start) && outside(edit.line - 1))?;
+                    let is_inside = structure::conditionals_open(&edit.added[..scope.start]) > 0;
+                    (!is_inside).then(|| (scope.name.clone(), first.start + 1))
+                },
+            )
+        });
+        if let Some((name, line)) = second {
+            demote(placement, format!("it defines `{name}`, which is defined here already (line {line})"));
         }
     }
 }

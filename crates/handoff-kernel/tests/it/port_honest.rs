@@ -471,6 +471,39 @@ fn a_first_hunk_that_ends_in_half_a_signature_is_where_all_its_lines_stand() {
 }
 
 #[test]
+fn a_function_is_not_defined_a_second_time() {
+    let file = "#include \"a.h\"\n\nstatic int wide(int a)\n{\n\treturn a > 7;\n}\n\nstatic int affine(int a)\n{\n\treturn a;\n}\n";
+    let added = "+static int wide(int a)\n+{\n+\treturn a > size;\n+}\n+\n";
+    let lines = format!(" \n{added} static int affine(int a)\n {{\n \treturn a;\n");
+    let placed = |file: &str, hunks: &[(usize, &str, &str)]| {
+        let folder = tree(&[("x.c", file)]);
+        let report = run(&folder, &patch(hunks), &quiet());
+        (hunk(&report, hunks.len()).clone(), report.to_string())
+    };
+    let (second, report) = placed(file, &[(7, "", &lines)]);
+    assert_eq!(second.outcome, HunkOutcome::Conflict, "{report}");
+    assert!(
+        second.needs.is_some_and(|needs| needs.contains("`wide`, which is defined here already (line 3)"))
+    );
+    // What begins inside of a comment does not define what the comment names.
+    let noted = file.replace("static int affine", "/**\n * affine() is next\n */\nstatic int affine");
+    let inside = " /**\n+ * both() asks wide() twice\n+ */\n+static int both(int a)\n+{\n+\treturn wide(a) + wide(a);\n+}\n+\n+/**\n  * affine() is next\n  */\n static int affine(int a)\n";
+    assert_eq!(placed(&noted, &[(8, "", inside)]).0.outcome, HunkOutcome::Applied);
+    // In another half of a conditional it is another one, and one that the patch moves is not a second one.
+    let half = file.replace(
+        "static int wide(int a)\n{\n\treturn a > 7;\n}\n",
+        "#ifdef B\nstatic int wide(int a)\n{\n\treturn a > 7;\n}\n#endif\n",
+    );
+    assert_eq!(placed(&half, &[(9, "", &lines)]).0.outcome, HunkOutcome::Applied);
+    let gone = " #include \"a.h\"\n \n-static int wide(int a)\n-{\n-\treturn a > 7;\n-}\n-\n static int affine(int a)\n {\n";
+    let behind = format!(" \treturn a;\n }}\n+\n{}", added.trim_end_matches("+\n"));
+    assert_eq!(
+        placed(file, &[(1, "", gone), (10, "static int affine(int a)", &behind)]).0.outcome,
+        HunkOutcome::Applied
+    );
+}
+
+#[test]
 fn definitions_stay_in_the_first_column() {
     let file = "int first(struct sock *sk,\n\t\t\tstruct sk_buff *skb);\nint second(void);\n";
     let folder = tree(&[("x.c", file)]);
