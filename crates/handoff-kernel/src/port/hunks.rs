@@ -2,7 +2,7 @@
 
 use super::braces;
 use super::exact::{occurrences, stands_at};
-use super::outcome::{How, HunkOutcome, Placement, Region};
+use super::outcome::{Edit, How, HunkOutcome, Placement, Region};
 use super::place::{has_little_context, is_end, place, place_at, place_unless_present, whole};
 use super::scope::{Language, ScopeKind, Scopes};
 use super::source::Source;
@@ -212,33 +212,31 @@ fn check_moves(file: &FilePatch, placements: &mut [Placement]) {
 /// A function that is defined twice in a file, outside of all conditionals, does not compile, whatever its lines are.
 fn check_definitions(file: &FilePatch, placements: &mut [Placement], source: &Source) {
     let is_taken_away = |name: &str| {
-        let removed = file.hunks.iter().flat_map(|hunk| &hunk.lines).filter(|line| line.op == Op::Remove);
-        removed.map(|line| &line.text).any(|text| text.contains(name))
+        let mut lines = file.hunks.iter().flat_map(|hunk| &hunk.lines);
+        lines.any(|line| line.op == Op::Remove && line.text.contains(name))
     };
-    let outside = |row: usize| structure::conditionals_open(&source.text[..row.min(source.text.len())]) == 0;
-    for placement in placements {
-        if placement.outcome == HunkOutcome::Present {
-            continue;
-        }
-        let second = placement.edits.iter().filter(|edit| !edit.added.is_empty()).find_map(|edit| {
-            if structure::conditionals_open(&edit.added) != 0 {
-                return None;
-            }
-            // They may begin inside of a comment.
-            let defined = Scopes::of_hunk(&edit.added, "", Language::C).all;
-            let functions = defined.iter().filter(|scope| scope.kind == ScopeKind::Function);
-            functions.filter(|scope| !scope.name.is_empty() && !is_taken_away(&scope.name)).find_map(
-                |scope| {
-                    let here =
-                        source.scopes.named(&scope.name).iter().map(|&index| &source.scopes.all[index]);
-                    let mut here = here.filter(|here| here.kind == ScopeKind::Function);
-                    let first = here.find(|here| outside(here.start) && outside(edit.line - 1))?;
-                    let is_inside = structure::conditionals_open(&edit.added[..scope.start]) > 0;
-                    (!is_inside).then(|| (scope.name.clone(), first.start + 1))
-                },
-            )
+    let is_outside =
+        |lines: &[String], row: usize| structure::conditionals_open(&lines[..row.min(lines.len())]) == 0;
+    let function_here = |name: &str| {
+        let mut here = source.scopes.named(name).iter().map(|&index| &source.scopes.all[index]);
+        here.find(|here| here.kind == ScopeKind::Function && is_outside(&source.text, here.start))
+    };
+    let second = |edit: &Edit| {
+        // They may begin inside of a comment.
+        let defined = Scopes::of_hunk(&edit.added, "", Language::C).all;
+        let mut functions = defined.into_iter().filter(|scope| {
+            scope.kind == ScopeKind::Function
+                && !scope.name.is_empty()
+                && is_outside(&edit.added, scope.start)
+                && !is_taken_away(&scope.name)
         });
-        if let Some((name, line)) = second {
+        let (name, first) = functions
+            .find_map(|scope| function_here(&scope.name).map(|here| (scope.name, here.start + 1)))?;
+        let is_plain = is_outside(&edit.added, edit.added.len()) && is_outside(&source.text, edit.line - 1);
+        is_plain.then_some((name, first))
+    };
+    for placement in placements.iter_mut().filter(|placement| placement.outcome != HunkOutcome::Present) {
+        if let Some((name, line)) = placement.edits.iter().find_map(second) {
             demote(placement, format!("it defines `{name}`, which is defined here already (line {line})"));
         }
     }

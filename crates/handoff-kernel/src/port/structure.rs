@@ -299,17 +299,8 @@ pub(super) fn closes_below<S: AsRef<str>>(lines: &[S], at: usize) -> bool {
 }
 
 /// How many `#if` of these lines no `#endif` among them closes.
-pub(super) fn conditionals_open<S: AsRef<str>>(lines: &[S]) -> usize {
-    let mut open = 0usize;
-    for line in lines {
-        let directive = line.as_ref().trim_start().strip_prefix('#').unwrap_or_default().trim_start();
-        if directive.starts_with("if") {
-            open += 1;
-        } else if directive.starts_with("endif") {
-            open = open.saturating_sub(1);
-        }
-    }
-    open
+pub(super) fn conditionals_open<S: AsRef<str>>(lines: &[S]) -> i64 {
+    lines.iter().fold(0, |open: i64, line| (open + opened(line.as_ref())).max(0))
 }
 
 #[cfg(test)]
