@@ -29,6 +29,9 @@ const BEATS: u32 = 6;
 /// The status with which the holder says that another has the lock.
 const TAKEN: i32 = 75;
 
+/// The status with which it says that there is nothing to take the lock on.
+const UNUSABLE: i32 = 74;
+
 /// Keeps a target for one experiment, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
@@ -108,7 +111,8 @@ fn beat(mut input: PipeWriter, until: &Receiver<()>, every: Duration) {
 /// Holds the lock until its input ends, or is silent for too long. A machine without `timeout` knows only the
 /// end.
 ///
-/// The lock is on a folder that every user can open, whoever made it: nothing in it is read or written. Android
+/// The lock is on a folder that every user can open, whoever made it: nothing in it is read or written. A file
+/// that somebody left under its name does as well; what cannot be opened, or might make us wait, is named. Android
 /// has no `/tmp`.
 fn script(named: Option<&str>, private: &str, silence: Duration) -> String {
     let who =
@@ -119,7 +123,10 @@ fn script(named: Option<&str>, private: &str, silence: Duration) -> String {
         None => format!("lock={LOCK}; [ -d /tmp ] || lock=/data/local/tmp/handoff"),
     };
     format!(
-        "{lock}\nmkdir -m 755 \"$lock\" 2>/dev/null\n[ -d \"$lock\" ] && exec 9<\"$lock\" || exit 74\n\
+        "{lock}\n[ -e \"$lock\" ] || mkdir -m 755 \"$lock\" 2>/dev/null\n\
+         if ! [ -d \"$lock\" ] && ! [ -f \"$lock\" ]; then\n\
+         echo \"$lock, on which the lock is taken, is neither a folder nor a file: remove it\"; exit {UNUSABLE}\nfi\n\
+         exec 9<\"$lock\" || exit {UNUSABLE}\n\
          if ! flock -n 9; then cat {folder}/holder 2>/dev/null || echo another user; exit {TAKEN}; fi\n\
          echo {who} >{folder}/holder\necho locked\n\
          if command -v timeout >/dev/null; then\n\
@@ -145,4 +152,36 @@ fn hold(target: &mut dyn Target, script: &str, input: &mut File, say: &Sender<Lo
 /// Whether others can reach a target at all.
 pub(crate) fn is_shared(address: &Address) -> bool {
     !matches!(address, Address::Guest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use handoff_testkit::{require, require_tool};
+    use std::fs;
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+
+    /// What a holder says whose lock is at `place`, and how it ends.
+    fn said(place: &Path) -> (String, i32) {
+        let private = tempfile::tempdir().expect("a folder");
+        let text = |path: &Path| path.to_str().expect("text").to_owned();
+        let script = script(Some(&text(place)), &text(private.path()), SILENCE);
+        let ended = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output().expect("sh");
+        (String::from_utf8_lossy(&ended.stdout).into_owned(), ended.status.code().expect("a status"))
+    }
+
+    #[test]
+    fn whatever_somebody_left_in_the_locks_place_is_locked_or_named() {
+        require!(require_tool("flock"));
+        let top = tempfile::tempdir().expect("a folder");
+        let place = |name: &str| top.path().join(name);
+        assert_eq!(said(&place("new")), ("locked\n".to_owned(), 0));
+        fs::write(place("file"), "somebody's").expect("written");
+        assert_eq!(said(&place("file")), ("locked\n".to_owned(), 0));
+        assert_eq!(fs::read(place("file")).expect("kept"), b"somebody's");
+        assert!(Command::new("mkfifo").arg(place("fifo")).status().expect("mkfifo").success());
+        let (reason, status) = said(&place("fifo"));
+        assert!(status == UNUSABLE && reason.contains("fifo, on which the lock is taken"), "{reason}");
+    }
 }
