@@ -12,6 +12,9 @@ use std::path::PathBuf;
 /// Where the escapes of the bytes 0x80..=0xFF start: byte `b` becomes `U+F700 + b`.
 const ESCAPE: u32 = 0xF700;
 
+/// The byte that the escapes begin with in UTF-8: text without it, as nearly all is, has none.
+const ESCAPE_LEAD: u8 = 0xEF;
+
 /// True for the characters that stand for a byte that was no UTF-8.
 fn is_escape(c: char) -> bool {
     (ESCAPE + 0x80..=ESCAPE + 0xFF).contains(&(c as u32))
@@ -19,6 +22,9 @@ fn is_escape(c: char) -> bool {
 
 /// Turns bytes into a string from which [`encode`] gives the same bytes again.
 pub fn decode(bytes: &[u8]) -> String {
+    if let (false, Ok(text)) = (bytes.contains(&ESCAPE_LEAD), str::from_utf8(bytes)) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -52,6 +58,9 @@ pub fn to_path(text: &str) -> PathBuf {
 
 /// The inverse of [`decode`].
 pub fn encode(text: &str) -> Vec<u8> {
+    if !text.as_bytes().contains(&ESCAPE_LEAD) {
+        return text.as_bytes().to_vec();
+    }
     let mut out = Vec::with_capacity(text.len());
     let mut buffer = [0; 4];
     for c in text.chars() {

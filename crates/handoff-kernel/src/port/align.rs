@@ -5,6 +5,8 @@
 //! nothing, lines between its matches a little, and each line that the hunk expects and the file
 //! lacks as much as the line says about the place.
 
+use std::borrow::Cow;
+
 use super::scope::{Language, ScopeKind};
 use super::source::Source;
 use super::words::Line;
@@ -50,6 +52,8 @@ pub(super) struct Alignment {
 pub(super) const ALIKE: f64 = 0.6;
 /// More cells than this are not worth the time: no person writes such a hunk.
 const CELLS: usize = 60_000_000;
+/// More pairs of lines than this are looked for again each time: a few tens of megabytes.
+const PAIRS: usize = 2_000_000;
 const GAP_OPEN: f64 = 0.25;
 const GAP_LINE: f64 = 0.008;
 
@@ -122,8 +126,8 @@ fn settle_gaps(map: &mut [Option<(usize, f64)>], expected: &[Expected], source: 
 fn whole_blocks(source: &Source, from: usize, to: usize) -> bool {
     let mut depth = 0i32;
     for line in &source.lines[from..to] {
-        for word in &line.words {
-            match &**word {
+        for word in line.words() {
+            match word {
                 "{" => depth += 1,
                 "}" => depth -= 1,
                 _ => {}
@@ -142,6 +146,9 @@ struct Grid<'a> {
     weight: Vec<f64>,
     /// The first and last line of the file that any expected line may be.
     rows: (usize, usize),
+    /// For each expected line, the lines of the file that it may be, as columns, and what each is worth: the grid is gone
+    /// through twice. None where they would be too many to keep.
+    pairs: Vec<Option<Vec<(usize, f64)>>>,
 }
 
 impl<'a> Grid<'a> {
@@ -160,7 +167,19 @@ impl<'a> Grid<'a> {
             }
             rows = (first.min(last), last);
         }
-        Self { expected, source, weight, rows }
+        let mut grid = Self { expected, source, weight, rows, pairs: Vec::new() };
+        let mut kept = 0;
+        for index in 0..expected.len() {
+            let pairs = (kept < PAIRS).then(|| grid.pairs_of(index));
+            kept += pairs.as_ref().map_or(0, Vec::len);
+            grid.pairs.push(pairs);
+        }
+        grid
+    }
+
+    fn pairs_of(&self, index: usize) -> Vec<(usize, f64)> {
+        let (first, last) = self.rows;
+        (first..last).filter_map(|row| Some((row - first + 1, self.pair(index, row)?))).collect()
     }
 
     /// What it is worth to take line `row` of the file for expected line `index`.
@@ -201,12 +220,17 @@ impl<'a> Grid<'a> {
             trace[(index + 1) * (width + 1)] = SKIP_EXPECTED;
             let mut gap = f64::NEG_INFINITY;
             let is_last = index + 1 == height;
+            let pairs = match &self.pairs[index] {
+                Some(pairs) => Cow::Borrowed(pairs),
+                None => Cow::Owned(self.pairs_of(index)),
+            };
+            let mut pairs = pairs.iter().peekable();
             for column in 1..=width {
                 let line = first + column - 1;
                 let cell = (index + 1) * (width + 1) + column;
                 let (mut score, mut from) = (above[column] - skip, SKIP_EXPECTED);
-                if !taken[line]
-                    && let Some(worth) = self.pair(index, line)
+                if let Some((_, worth)) = pairs.next_if(|pair| pair.0 == column)
+                    && !taken[line]
                     && above[column - 1] + worth >= score
                 {
                     score = above[column - 1] + worth;

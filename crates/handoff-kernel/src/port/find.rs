@@ -1,13 +1,15 @@
 //! Which file of the tree a patch means, where it has another path there.
 
+use std::collections::HashMap;
+
 use super::PortError;
 use super::outcome::{HunkOutcome, Placement};
 use super::place::{ENOUGH, place};
-use super::source::Source;
+use super::source::{Source, marked_blocks};
 use super::tree::Tree;
 use super::wanted::Wanted;
 use super::words::Line;
-use crate::patch::{FilePatch, Hunk, PatchPath};
+use crate::patch::{FilePatch, Hunk, PatchPath, text};
 
 /// A file with the same name is the one that is meant if it has this share of what the hunks expect.
 const RESEMBLES: f64 = 0.5;
@@ -33,9 +35,10 @@ pub(super) fn find(file: &FilePatch, tree: &mut Tree) -> Result<Found, PortError
     let paths: Vec<&PatchPath> = [&file.old_path, &file.new_path].into_iter().flatten().collect();
     let names: Vec<String> = paths.iter().flat_map(|path| other_names(path)).collect();
     let mut scored: Vec<(f64, PatchPath)> = Vec::new();
+    let telling = TellingLines::new(file);
     for candidate in tree.files_named(&names) {
         let Some(bytes) = tree.read(&candidate)? else { continue };
-        let score = resemblance(file, &Source::new(&bytes, candidate.as_str()));
+        let score = telling.share_in(&text::decode(&bytes));
         scored.push((score, candidate));
     }
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
@@ -89,20 +92,54 @@ fn moves_to(path: &PatchPath, other: &PatchPath) -> bool {
     plain(path) == plain(other)
 }
 
-/// How much of what the hunks expect a file has, by what the lines say.
-fn resemblance(file: &FilePatch, source: &Source) -> f64 {
-    let (mut there, mut all) = (0.0, 0.0);
-    for line in file.hunks.iter().flat_map(Hunk::before) {
-        let line = Line::new(&line.text);
-        if line.is_bare() {
-            continue;
+/// What the hunks of a file expect, by what the lines say: hundreds of files may have the name of one that is missing.
+struct TellingLines {
+    /// By their keys: which line it is in the order of the hunks, the first of those that are the same.
+    by_key: HashMap<u64, usize>,
+    /// What all lines with the words of that one say.
+    weights: Vec<f64>,
+}
+
+impl TellingLines {
+    fn new(file: &FilePatch) -> Self {
+        let (mut by_key, mut weights) = (HashMap::new(), Vec::new());
+        for line in file.hunks.iter().flat_map(Hunk::before) {
+            let line = Line::new(&line.text);
+            if line.is_bare() {
+                continue;
+            }
+            let index = *by_key.entry(line.key).or_insert(weights.len());
+            if index == weights.len() {
+                weights.push(0.0);
+            }
+            weights[index] += line.weight();
         }
-        all += line.weight();
-        if source.count(&line) > 0 {
-            there += line.weight();
-        }
+        Self { by_key, weights }
     }
-    if all > 0.0 { there / all } else { 0.0 }
+
+    /// How much of it a file has outside of conflict markers.
+    fn share_in(&self, text: &str) -> f64 {
+        let lines: Vec<&str> = text.split('\n').collect();
+        let mut is_there = vec![false; self.weights.len()];
+        let mut row = 0;
+        for (from, to) in marked_blocks(&lines).into_iter().chain([(lines.len(), lines.len())]) {
+            for line in &lines[row..from] {
+                if let Some(&index) = self.by_key.get(&Line::key_of(line)) {
+                    is_there[index] = true;
+                }
+            }
+            row = to;
+        }
+        let all: f64 = self.weights.iter().sum();
+        let there: f64 = self
+            .weights
+            .iter()
+            .zip(is_there)
+            .filter(|(_, is_there)| *is_there)
+            .map(|(weight, _)| weight)
+            .sum();
+        if all > 0.0 { there / all } else { 0.0 }
+    }
 }
 
 /// Looks for the hunk's definition in the other files of the folder.

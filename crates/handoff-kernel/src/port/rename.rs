@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::source::Source;
 use super::wanted::Wanted;
-use super::words::{is_identifier, split};
+use super::words::{Line, is_identifier, split};
 
 /// Names that the aligned lines have consistently otherwise.
 pub(super) struct Renames {
@@ -24,15 +24,15 @@ impl Renames {
             if wanted.scopes.of_line[index] != home {
                 continue;
             }
-            let (was, is) = (&expected.line.words, &source.lines[*row].words);
+            let (was, is) = (expected.line.words(), source.lines[*row].words());
             if was.len() != is.len() {
                 // `skb` there and `*pskb` here is more than another name.
-                for word in was.iter().filter(|word| is_identifier(word) && !is.contains(word)) {
+                for word in was.filter(|word| is_identifier(word) && !is.clone().any(|is| is == *word)) {
                     seen.insert(word.to_string(), None);
                 }
                 continue;
             }
-            for (was, is) in was.iter().zip(is) {
+            for (was, is) in was.zip(is) {
                 if !is_identifier(was) || is_keyword(was) || is_keyword(is) {
                     continue;
                 }
@@ -48,10 +48,10 @@ impl Renames {
         // One of many flags beside another one is no new name of it.
         let is_constant = |name: &str| !name.bytes().any(|b| b.is_ascii_lowercase());
         let is_called = |name: &str| {
-            wanted
-                .expected
-                .iter()
-                .any(|line| line.line.words.windows(2).any(|pair| &*pair[0] == name && &*pair[1] == "("))
+            let calls = |line: &Line| {
+                line.words().zip(line.words().skip(1)).any(|(word, next)| word == name && next == "(")
+            };
+            wanted.expected.iter().any(|expected| calls(&expected.line))
         };
         let told = |was: &str| {
             !is_constant(was) && !is_called(was) || witnesses.get(was).is_some_and(|&lines| lines > 1)
@@ -68,7 +68,7 @@ impl Renames {
             return Vec::new();
         };
         let has = |name: &str| {
-            (scope.start..=scope.end).any(|line| source.lines[line].words.iter().any(|word| **word == *name))
+            (scope.start..=scope.end).any(|line| source.lines[line].words().any(|word| word == name))
         };
         let mut notes = Vec::new();
         for (was, is) in &self.pairs {

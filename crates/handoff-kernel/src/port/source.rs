@@ -120,10 +120,11 @@ impl Source {
 }
 
 /// The blocks from `<<<<<<< ` to `>>>>>>> ` with a `=======` in between.
-fn marked_blocks(lines: &[String]) -> Vec<(usize, usize)> {
+pub(super) fn marked_blocks<S: AsRef<str>>(lines: &[S]) -> Vec<(usize, usize)> {
     let mut blocks = Vec::new();
     let mut open: Option<(usize, bool)> = None;
     for (number, line) in lines.iter().enumerate() {
+        let line = line.as_ref();
         if line.starts_with("<<<<<<< ") {
             open = open.or(Some((number, false)));
         } else if line.starts_with("=======") {

@@ -3,8 +3,11 @@
 /// A line split for comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Words and single punctuation characters, white space dropped.
-    pub words: Vec<Box<str>>,
+    /// Words and single punctuation characters one behind the other, white space dropped: a file has millions of
+    /// words, and one allocation for each took more time than comparing them.
+    text: String,
+    /// Where each word ends in it.
+    ends: Vec<u32>,
     /// One bit for each word, to see quickly that two lines have little in common.
     bloom: u64,
     /// How many words are identifiers or numbers.
@@ -18,19 +21,41 @@ pub(super) struct Line {
 impl Line {
     /// Splits `text`.
     pub(super) fn new(text: &str) -> Self {
-        let words: Vec<Box<str>> =
-            split(text).filter(|word| !word.trim().is_empty()).map(Box::from).collect();
-        let bloom =
-            words.iter().filter(|word| is_name(word)).fold(0, |bits, word| bits | 1 << (hash(word) % 64));
-        let names = words.iter().filter(|word| is_name(word)).count();
-        let mass = words.iter().map(|word| mass(word)).sum();
-        let key = words.iter().fold(0, |key: u64, word| key.rotate_left(7).wrapping_mul(31) ^ hash(word));
-        Self { words, bloom, names, mass, key }
+        let length = text.trim().len();
+        let (packed, ends) = (String::with_capacity(length), Vec::with_capacity(length / 2));
+        let mut line = Self { text: packed, ends, bloom: 0, names: 0, mass: 0, key: 0 };
+        for word in words_of(text) {
+            let hash = hash(word);
+            line.text.push_str(word);
+            line.ends.push(line.text.len() as u32);
+            line.mass += mass(word);
+            line.key = key(line.key, hash);
+            if is_name(word) {
+                line.names += 1;
+                line.bloom |= 1 << (hash % 64);
+            }
+        }
+        line
+    }
+
+    /// The key of the line that `text` is.
+    pub(super) fn key_of(text: &str) -> u64 {
+        words_of(text).fold(0, |so_far, word| key(so_far, hash(word)))
+    }
+
+    /// Its words.
+    pub(super) fn words(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator + Clone {
+        (0..self.ends.len()).map(|index| self.word(index))
+    }
+
+    fn word(&self, index: usize) -> &str {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[start as usize..self.ends[index] as usize]
     }
 
     /// True for a line of white space.
     pub(super) fn is_blank(&self) -> bool {
-        self.words.is_empty()
+        self.ends.is_empty()
     }
 
     /// True for a line that holds no name: braces, ends of comments, `);`.
@@ -40,8 +65,7 @@ impl Line {
 
     /// How much the line says of a change: `#else` and `#endif` say no more than a brace.
     pub(super) fn says(&self) -> f64 {
-        let closes =
-            matches!(&self.words[..], [hash, word] if &**hash == "#" && matches!(&**word, "else" | "endif"));
+        let closes = matches!(self.ends[..], [1, _]) && matches!(&*self.text, "#else" | "#endif");
         if closes { 0.1 } else { self.weight() }
     }
 
@@ -57,7 +81,7 @@ impl Line {
         if self.is_bare() {
             return 0.1;
         }
-        let telling = self.words.iter().filter(|word| is_name(word) && !COMMON.contains(&&***word)).count();
+        let telling = self.words().filter(|word| is_name(word) && !COMMON.contains(word)).count();
         match telling {
             0 => 0.2,
             n => (0.4 + 0.15 * n as f64).min(1.0),
@@ -65,30 +89,26 @@ impl Line {
     }
 
     fn is_include(&self) -> bool {
-        matches!(&self.words[..], [hash, word, ..] if &**hash == "#" && &**word == "include")
+        self.text.starts_with("#include") && self.ends.get(1) == Some(&8)
     }
 
     /// True for two rows of a table that differ in what a row is known by: a string, or a number such as that of
     /// a device.
     fn is_another_row(&self, other: &Self) -> bool {
         let is_row = |line: &Self| {
-            let name = line.words.first().is_some_and(|word| {
-                word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_' || b.is_ascii_digit())
-            });
-            line.words.first().is_some_and(|word| &**word == "{")
-                || name && line.words.last().is_some_and(|word| &**word == ",")
+            let is_constant =
+                |word: &str| word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_' || b.is_ascii_digit());
+            let (first, last) = (line.words().next(), line.words().next_back());
+            first == Some("{") || first.is_some_and(is_constant) && last == Some(",")
         };
         let known_by = |line: &Self| -> Vec<String> {
             let number = |word: &str| word.len() >= 6 && word.starts_with("0x");
-            let text = line.words.iter().position(|word| &**word == "\"").map(|start| {
-                line.words[start + 1..]
-                    .iter()
-                    .take_while(|word| &***word != "\"")
-                    .map(|word| &**word)
-                    .collect::<Vec<_>>()
-                    .concat()
-            });
-            let numbers = line.words.iter().filter(|word| number(word)).map(ToString::to_string);
+            let is_quote = |word: &str| word == "\"";
+            let text = line
+                .words()
+                .position(is_quote)
+                .map(|start| line.words().skip(start + 1).take_while(|word| !is_quote(word)).collect());
+            let numbers = line.words().filter(|word| number(word)).map(str::to_owned);
             numbers.chain(text).collect()
         };
         is_row(self) && is_row(other) && known_by(self) != known_by(other)
@@ -98,14 +118,16 @@ impl Line {
     ///
     /// A name whose bit the other line lacks has no partner there.
     pub(super) fn may_be(&self, other: &Self, least: f64) -> bool {
+        let wanted = least * f64::from(self.mass + other.mass);
+        let enough = |common: u32| f64::from(2 * common) >= wanted;
         let partnered = |one: &Self, other: &Self| one.mass - NAME * (one.bloom & !other.bloom).count_ones();
-        let common = partnered(self, other).min(partnered(other, self));
-        f64::from(2 * common) >= least * f64::from(self.mass + other.mass)
+        // The lengths part most of them.
+        enough(self.mass.min(other.mass)) && enough(partnered(self, other)) && enough(partnered(other, self))
     }
 
     /// How alike two lines are: 1 for the same words, 0 for nothing in common.
     pub(super) fn similarity(&self, other: &Self) -> f64 {
-        if self.key == other.key && self.words == other.words {
+        if self.key == other.key && self.text == other.text && self.ends == other.ends {
             return 1.0;
         }
         // Another header is another line, however much of the directive is the same.
@@ -122,7 +144,7 @@ impl Line {
         }
         let weigh = |word: &str| f64::from(mass(word)) / 10.0;
         let total = f64::from(self.mass + other.mass) / 10.0;
-        2.0 * heaviest_common(&self.words, &other.words, weigh) / total
+        2.0 * heaviest_common(self, other, weigh) / total
     }
 }
 
@@ -135,13 +157,14 @@ fn mass(word: &str) -> u32 {
 }
 
 /// The weight of the heaviest common subsequence.
-fn heaviest_common(a: &[Box<str>], b: &[Box<str>], weigh: impl Fn(&str) -> f64) -> f64 {
+fn heaviest_common(a: &Line, b: &Line, weigh: impl Fn(&str) -> f64) -> f64 {
+    let b: Vec<&str> = b.words().collect();
     let mut row = vec![0.0f64; b.len() + 1];
-    for x in a {
+    for x in a.words() {
         let mut diagonal = 0.0;
         for (j, y) in b.iter().enumerate() {
             let above = row[j + 1];
-            row[j + 1] = if x == y { diagonal + weigh(x) } else { above.max(row[j]) };
+            row[j + 1] = if x == *y { diagonal + weigh(x) } else { above.max(row[j]) };
             diagonal = above;
         }
     }
@@ -164,6 +187,16 @@ pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {
         rest = after;
         Some(word)
     })
+}
+
+/// The pieces of a text that are no white space.
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    split(text).filter(|word| !word.starts_with(char::is_whitespace))
+}
+
+/// The key of a line with one word more, whose hash is `word`.
+fn key(so_far: u64, word: u64) -> u64 {
+    so_far.rotate_left(7).wrapping_mul(31) ^ word
 }
 
 #[derive(PartialEq, Eq)]
