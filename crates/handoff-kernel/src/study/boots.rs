@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use handoff_guest::Stopper;
-use handoff_lab::doctor::{Root, SystemSample, cpus};
+use handoff_lab::doctor::{Diagnosis, Machine, Root, SystemSample, cpus};
 use handoff_lab::experiment::agent::{RUN, RunAnswer};
 use handoff_lab::experiment::executor::{
     ArmError, Cgroup, Executor, QuietGate, Replicate, RunRequest, wait_for_quiet,
@@ -94,6 +94,12 @@ impl Executor for Boots<'_> {
 
     fn program(&self) -> &Path {
         Path::new(GUEST_PROGRAM)
+    }
+
+    fn diagnose(&mut self) -> Result<Diagnosis, ArmError> {
+        let host = Machine::here().diagnose();
+        let counted = self.kernels.iter().all(|boot| boot.guest.spec.icount);
+        Ok(if counted { host.of_counted_instructions() } else { host })
     }
 
     fn run(&mut self, arm: ArmId, request: &RunRequest) -> Result<Replicate, ArmError> {
@@ -320,6 +326,7 @@ fn own_ticks(stat: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::file::StudyGuest;
 
     #[test]
     fn own_time_is_read_behind_any_name() {
@@ -332,6 +339,33 @@ mod tests {
         while own_seconds().expect("proc") <= before {
             assert!(spin.elapsed() < Duration::from_secs(60), "what we use is not counted");
         }
+    }
+
+    #[test]
+    fn the_hosts_steal_time_is_no_matter_to_counted_instructions() {
+        let found = |icount: bool| {
+            let mut guest = StudyGuest::default();
+            guest.spec.icount = icount;
+            let boot = Boot {
+                image: PathBuf::new(),
+                build: PathBuf::new(),
+                guest,
+                handoff: PathBuf::new(),
+                load: Vec::new(),
+                raw: false,
+                limit_seconds: 1,
+                probes: Vec::new(),
+            };
+            let (stopper, stop) = (Stopper::new(), AtomicBool::new(false));
+            let (quiet, record) = (Quiet::default(), PathBuf::new());
+            let mut boots =
+                Boots { kernels: [&boot; 2], quiet, record, stopper: &stopper, stop: &stop, gave_up: None };
+            let diagnosis = boots.diagnose().expect("a diagnosis");
+            let ids: Vec<String> = diagnosis.findings.into_iter().map(|finding| finding.id).collect();
+            (ids.contains(&"virtual.steal".to_owned()), ids.contains(&"program.debug_build".to_owned()))
+        };
+        assert_eq!(found(false), (true, cfg!(debug_assertions)));
+        assert_eq!(found(true), (false, cfg!(debug_assertions)));
     }
 
     #[test]

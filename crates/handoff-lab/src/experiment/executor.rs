@@ -93,7 +93,8 @@ pub trait Executor {
     /// Runs an arm once. Everything that the request sets is put back when this returns.
     fn run(&mut self, arm: ArmId, request: &RunRequest) -> Result<Replicate, ArmError>;
 
-    /// The state of the machine that the figures depend on; for a guest that is its host, which is this one.
+    /// The state of the machine that the figures depend on; for a guest that is its host, which is this one, unless the
+    /// guest's clock counts instructions.
     fn diagnose(&mut self) -> Result<Diagnosis, ArmError> {
         Ok(Machine::here().diagnose())
     }

@@ -14,6 +14,12 @@ pub struct Guests {
 }
 
 impl Guests {
+    /// Whether the clock of both counts instructions: then nothing that their host does is in the figures.
+    #[must_use]
+    pub fn count_instructions(&self) -> bool {
+        self.arms.iter().all(|arm| arm.icount)
+    }
+
     /// The guest of `--target guest`: the distribution's kernel, booted once.
     #[must_use]
     pub fn usual() -> &'static Self {

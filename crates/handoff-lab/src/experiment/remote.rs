@@ -178,8 +178,10 @@ impl<'a> Remote<'a> {
         self.left = answer.is_err();
         let mut heard = Vec::new();
         if let Kind::Guests(guests, _) = &self.machine {
-            let flags = SystemSample::read(&host).since(&before).flags();
-            heard.extend(flags.into_iter().map(|flag| format!("host: {flag}")));
+            if !guests.count_instructions() {
+                let flags = SystemSample::read(&host).since(&before).flags();
+                heard.extend(flags.into_iter().map(|flag| format!("host: {flag}")));
+            }
             heard
                 .extend(incidents.iter().map(|incident| format!("the guest's kernel reported a {incident}")));
             if guests.boot == Boot::Each {
@@ -242,9 +244,11 @@ impl Executor for Remote<'_> {
     fn run(&mut self, arm: ArmId, request: &RunRequest) -> Result<Replicate, ArmError> {
         let mut request = request.clone();
         let mut busy = None;
-        if let Kind::Guests(..) = &self.machine {
+        if let Kind::Guests(guests, _) = &self.machine {
             // The guest's own load is this program: whether it is quiet, the host tells.
-            busy = QuietGate::usual(request.quiet).wait(&Root::host(), self.stop);
+            if !guests.count_instructions() {
+                busy = QuietGate::usual(request.quiet).wait(&Root::host(), self.stop);
+            }
             request.quiet = Duration::ZERO;
         }
         let limit = request.task.limit.saturating_add(request.quiet).saturating_add(SLACK);
@@ -281,6 +285,9 @@ impl Executor for Remote<'_> {
     fn diagnose(&mut self) -> Result<Diagnosis, ArmError> {
         match &self.machine {
             Kind::Reached(..) => Ok(self.agent(0)?.ask(&Question::new(DIAGNOSE, QUESTION), &())?),
+            Kind::Guests(guests, _) if guests.count_instructions() => {
+                Ok(Machine::here().diagnose().of_counted_instructions())
+            }
             Kind::Guests(..) => Ok(Machine::here().diagnose()),
         }
     }

@@ -57,6 +57,7 @@ fn a_guest_is_checked_as_well() {
     assert_eq!(plain.arms[0].cpus(), "4,sockets=2,cores=2 CPUs");
     let counted = guest("icount = true").expect("good").guests.expect("a guest");
     assert_eq!(counted.arms[0].cpus(), "1 CPU");
+    assert!(counted.count_instructions() && !plain.count_instructions());
     assert_eq!(plain.boot, Boot::Once);
     for (text, says) in [
         ("smp = \"four\"", "does not describe CPUs"),
