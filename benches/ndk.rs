@@ -111,13 +111,17 @@ struct Programs {
 }
 
 impl Programs {
-    /// Compiles the C++ against the headers and the library that this bench was built with, and rsbinder's.
+    /// Compiles the library as this bench was, the C++ against it and its headers, and rsbinder's.
     fn build() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let generated = Path::new(env!("OUT_DIR")).join("cpp");
-        let library = handoff_testkit::built_library("binder_ndk", ".so");
-        std::fs::copy(library, folder.path().join("libbinder_ndk.so"))?;
+        // Of a package that is a Rust library as well, cargo optimises none over all crates, as this program is.
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["rustc", "--profile", "bench", "--locked", "--package", "handoff-ndk", "--lib"]);
+        finish(cargo.args(["--crate-type", "cdylib"]).current_dir(here))?;
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().context("a folder of the target's")?;
+        std::fs::copy(target.join("release/libbinder_ndk.so"), folder.path().join("libbinder_ndk.so"))?;
         let mut compiler = Command::new("g++");
         compiler.args(["-std=c++17", "-O2", "-Wall", "-Werror", "-o"]).arg(folder.path().join("echo"));
         compiler.arg("-I").arg(here.join("../crates/handoff-ndk/include")).arg("-I").arg(&generated);
@@ -125,7 +129,7 @@ impl Programs {
         compiler.arg("-L").arg(folder.path()).args(["-lbinder_ndk", "-Wl,-rpath,$ORIGIN"]);
         finish(&mut compiler)?;
         // Where it is built once.
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rsbinder");
+        let target = target.join("tmp/rsbinder");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--release", "--locked", "--target-dir"]).arg(&target);
         finish(cargo.current_dir(here.join("../crates/handoff/tests/rsbinder")))?;

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
@@ -19,25 +19,55 @@ use crate::parcel::{AParcel, StatusResult};
 use crate::status::{STATUS_FAILED_TRANSACTION, STATUS_OK, binder_status_t, status_of};
 use crate::{polling, process};
 
+/// A call that a thread serves.
+struct Serving {
+    /// The security context of its caller.
+    sid: Option<CString>,
+    /// Its caller, where another thread took the call.
+    caller: Option<CallingIdentity>,
+    /// The call that it came in the middle of.
+    outer: *const Serving,
+}
+
 thread_local! {
-    // Calls that this thread serves, each inside of the one before.
-    static SERVING: Cell<u32> = const { Cell::new(0) };
-    // The security context of the innermost one's caller.
-    static SID: RefCell<Option<CString>> = const { RefCell::new(None) };
-    // Its caller, where another thread took the call.
-    static CALLER: Cell<Option<CallingIdentity>> = const { Cell::new(None) };
+    // The innermost call that this thread serves: null, or on the stack of the [`serving`] that runs and put it here. Nothing
+    // else writes it, and one access to what is a thread's own is enough for a call: each is a call of the linker's.
+    static SERVING: Cell<*const Serving> = const { Cell::new(std::ptr::null()) };
+}
+
+/// What the innermost call that this thread serves tells.
+fn innermost<T>(tell: impl FnOnce(&Serving) -> T) -> Option<T> {
+    // SAFETY: as said at SERVING: who put it there has not returned, and nobody has a mutable reference to it.
+    unsafe { SERVING.get().as_ref() }.map(tell)
+}
+
+/// Does `work` as a part of serving a call.
+fn serving<R>(sid: Option<CString>, caller: Option<CallingIdentity>, work: impl FnOnce() -> R) -> R {
+    /// Puts the outer call back, also when `work` unwinds.
+    struct Back<'a>(&'a Cell<*const Serving>, *const Serving);
+    impl Drop for Back<'_> {
+        fn drop(&mut self) {
+            self.0.set(self.1);
+        }
+    }
+    SERVING.with(|innermost| {
+        let call = Serving { sid, caller, outer: innermost.get() };
+        let _back = Back(innermost, call.outer);
+        innermost.set(&raw const call);
+        work()
+    })
 }
 
 pub(crate) fn caller() -> CallingIdentity {
-    CALLER.get().unwrap_or_else(calling_identity)
+    innermost(|call| call.caller).flatten().unwrap_or_else(calling_identity)
 }
 
 pub(crate) fn is_serving() -> bool {
-    SERVING.get() > 0
+    !SERVING.get().is_null()
 }
 
 pub(crate) fn caller_sid() -> *const c_char {
-    SID.with_borrow(|sid| sid.as_deref().map_or(std::ptr::null(), |sid| sid.as_ptr()))
+    innermost(|call| call.sid.as_deref().map(CStr::as_ptr)).flatten().unwrap_or(std::ptr::null())
 }
 
 /// Makes the node of an object that C serves.
@@ -141,31 +171,15 @@ fn handle(
     caller: Option<CallingIdentity>,
 ) -> (binder_status_t, Box<AParcel>) {
     let mut answer = AParcel::take_spare();
-    let _serving = Serving::begin(sid, caller);
-    // SAFETY: as the class's maker said; object and parcels are held until it returns.
-    let status = unsafe {
-        (class.on_transact)(Arc::as_ptr(object).cast_mut(), code, &raw const *request, &raw mut *answer)
-    };
-    request.keep();
+    let status = serving(sid, caller, || {
+        // SAFETY: as the class's maker said; object and parcels are held until it returns.
+        let status = unsafe {
+            (class.on_transact)(Arc::as_ptr(object).cast_mut(), code, &raw const *request, &raw mut *answer)
+        };
+        request.keep();
+        status
+    });
     (status, answer)
-}
-
-/// Tells what calls this thread serves, and takes it back.
-struct Serving(Option<CString>, Option<CallingIdentity>);
-
-impl Serving {
-    fn begin(sid: Option<CString>, caller: Option<CallingIdentity>) -> Self {
-        SERVING.set(SERVING.get() + 1);
-        Serving(SID.replace(sid), CALLER.replace(caller))
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        SERVING.set(SERVING.get() - 1);
-        SID.set(self.0.take());
-        CALLER.set(self.1.take());
-    }
 }
 
 impl Service for Served {
@@ -203,10 +217,7 @@ impl Service for Served {
         };
         let args: Vec<CString> = args.iter().filter_map(|arg| CString::new(arg.as_str()).ok()).collect();
         let object = Arc::clone(&self.0);
-        let dump = move |caller| {
-            let _serving = Serving::begin(None, caller);
-            dumped(&object, *on_dump, &args)
-        };
+        let dump = move |caller| serving(None, caller, || dumped(&object, *on_dump, &args));
         let caller = calling_identity();
         let dumped = if is_left_to_poller(caller) {
             polling::serve(move || dump(Some(caller)))
@@ -228,10 +239,7 @@ impl Service for Served {
         let args: Vec<CString> =
             command.args.iter().filter_map(|arg| CString::new(arg.as_str()).ok()).collect();
         let (object, handle, caller) = (Arc::clone(&self.0), *handle, command.caller);
-        let run = move |caller| {
-            let _serving = Serving::begin(None, caller);
-            commanded(&object, handle, files, &args)
-        };
+        let run = move |caller| serving(None, caller, || commanded(&object, handle, files, &args));
         if is_left_to_poller(caller) {
             polling::serve(move || run(Some(caller))).unwrap_or(STATUS_FAILED_TRANSACTION)
         } else {

@@ -58,7 +58,6 @@ const ARROWS: [(&str, &[&str]); 23] = [
         &[
             // It measures C++ of an interface.
             "handoff-aidl",
-            "handoff-ndk",
             "handoff-guest",
             "handoff-lab",
             "handoff-peers",

@@ -158,15 +158,18 @@ impl Parcel {
     /// As [`Parcel::receive`]; then nothing is in it.
     pub fn refill(&mut self, from: &mut Reader<'_>) -> Result<()> {
         self.clear();
-        self.form = from.form();
         let filled = from.rest(&mut self.bytes).and_then(|objects| {
-            let objects = objects.into_iter().map(|(at, object)| Ok((at, ParcelObject::of(object)?)));
-            objects.collect::<Result<Vec<_>>>()
+            // Mostly there are none.
+            if !objects.is_empty() {
+                let objects = objects.into_iter().map(|(at, object)| Ok((at, ParcelObject::of(object)?)));
+                self.objects = objects.collect::<Result<Vec<_>>>()?;
+                self.has_form = true;
+            }
+            Ok(())
         });
         match filled {
-            Ok(objects) => {
-                self.has_form = !objects.is_empty();
-                self.objects = objects;
+            Ok(()) => {
+                self.form = from.form();
                 Ok(())
             }
             Err(error) => {
@@ -182,8 +185,15 @@ impl Parcel {
     /// # Errors
     /// If it does not fit, or its objects stand where none may.
     pub fn send(&self, to: &mut Writer<'_>) -> Result<()> {
+        if !self.has_form && !self.has_objects() {
+            return to.write_raw(&self.bytes);
+        }
+        self.send_with_objects(to)
+    }
+
+    fn send_with_objects(&self, to: &mut Writer<'_>) -> Result<()> {
         self.check_objects()?;
-        if (self.has_form || self.has_objects()) && to.form().0 != self.form {
+        if to.form().0 != self.form {
             // Their sizes differ, and with them those of the parcelables around them, which only their writer knows.
             return Err(Error::Unsupported {
                 engine: if self.form == ObjectForm::Rpc { "other" } else { "rpc" },

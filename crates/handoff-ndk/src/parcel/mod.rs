@@ -64,11 +64,14 @@ impl AParcel {
 
     /// Empties it, and keeps its memory for a later call of this thread; not that of a sensitive one.
     pub(crate) fn keep(mut self: Box<Self>) {
-        if self.is_sensitive.get() || self.bytes_mut().capacity() > LARGEST_SPARE {
+        if self.is_sensitive.get() {
             return;
         }
         // Where an object ends with it, code of C runs, which takes and keeps parcels.
         self.empty();
+        if self.bytes_mut().capacity() > LARGEST_SPARE {
+            return;
+        }
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < SPARES {
@@ -140,7 +143,9 @@ impl AParcel {
             let bytes = self.bytes_mut();
             bytes.reserve(end - at);
             bytes.extend_from_slice(data);
-            bytes.resize(end, 0);
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
         } else {
             self.forget_objects(at, end);
             let bytes = self.bytes_mut();
