@@ -71,6 +71,8 @@ pub struct Build {
     /// `tiny`, `def`, or a configuration file.
     pub base: String,
     pub fragments: Vec<String>,
+    /// A Rust compiler and bindgen of Debian's are fetched into the cache: for what of the kernel is in Rust.
+    pub fetch_toolchain: bool,
     /// Settings such as `PSI=y`.
     pub set: Vec<String>,
     /// Files whose small functions stay out of line.
@@ -85,6 +87,7 @@ impl Default for Build {
             arch: None,
             base: "tiny".to_owned(),
             fragments: vec!["guest".to_owned()],
+            fetch_toolchain: false,
             set: Vec::new(),
             visible: Vec::new(),
             count_branches: Vec::new(),

@@ -11,7 +11,9 @@ use super::state::{Done, State, Step};
 use super::tree::{Stage, StudyTree, copy_tree, read_series};
 use super::{Measure, Measured, Options, StudyError};
 use crate::analyse::{self, analyse};
-use crate::build::{Base, Built, KernelArch, KernelBuild, RECIPE, fetch_source, is_built_in_fragment};
+use crate::build::{
+    Base, Built, KernelArch, KernelBuild, RECIPE, Toolchain, fetch_source, is_built_in_fragment,
+};
 use crate::document::{Block, code, counted, lowered, plain};
 use crate::patch::Series;
 use crate::port::PortReport;
@@ -337,6 +339,9 @@ impl<'a> Chain<'a> {
             build = build.jobs(jobs);
         }
         build = build.fragments(&plan.fragments)?;
+        if plan.fetch_toolchain {
+            build = build.toolchain(Toolchain::fetch(None, &|_| {})?);
+        }
         for setting in &plan.set {
             let prefix = if setting.starts_with("CONFIG_") { "" } else { "CONFIG_" };
             build = build.fragment("set", &format!("{prefix}{setting}"))?;
