@@ -120,8 +120,9 @@ impl Programs {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["rustc", "--profile", "bench", "--locked", "--package", "handoff-ndk", "--lib"]);
         finish(cargo.args(["--crate-type", "cdylib"]).current_dir(here))?;
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().context("a folder of the target's")?;
-        std::fs::copy(target.join("release/libbinder_ndk.so"), folder.path().join("libbinder_ndk.so"))?;
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let library = scratch.with_file_name("release").join("libbinder_ndk.so");
+        std::fs::copy(library, folder.path().join("libbinder_ndk.so"))?;
         let mut compiler = Command::new("g++");
         compiler.args(["-std=c++17", "-O2", "-Wall", "-Werror", "-o"]).arg(folder.path().join("echo"));
         compiler.arg("-I").arg(here.join("../crates/handoff-ndk/include")).arg("-I").arg(&generated);
@@ -129,7 +130,7 @@ impl Programs {
         compiler.arg("-L").arg(folder.path()).args(["-lbinder_ndk", "-Wl,-rpath,$ORIGIN"]);
         finish(&mut compiler)?;
         // Where it is built once.
-        let target = target.join("tmp/rsbinder");
+        let target = scratch.join("rsbinder");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--release", "--locked", "--target-dir"]).arg(&target);
         finish(cargo.current_dir(here.join("../crates/handoff/tests/rsbinder")))?;

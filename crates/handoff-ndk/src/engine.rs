@@ -25,8 +25,6 @@ struct Serving {
     sid: Option<CString>,
     /// Its caller, where another thread took the call.
     caller: Option<CallingIdentity>,
-    /// The call that it came in the middle of.
-    outer: *const Serving,
 }
 
 thread_local! {
@@ -43,7 +41,7 @@ fn innermost<T>(tell: impl FnOnce(&Serving) -> T) -> Option<T> {
 
 /// Does `work` as a part of serving a call.
 fn serving<R>(sid: Option<CString>, caller: Option<CallingIdentity>, work: impl FnOnce() -> R) -> R {
-    /// Puts the outer call back, also when `work` unwinds.
+    /// Puts back the call that this one came in the middle of, also when `work` unwinds.
     struct Back<'a>(&'a Cell<*const Serving>, *const Serving);
     impl Drop for Back<'_> {
         fn drop(&mut self) {
@@ -51,9 +49,8 @@ fn serving<R>(sid: Option<CString>, caller: Option<CallingIdentity>, work: impl 
         }
     }
     SERVING.with(|innermost| {
-        let call = Serving { sid, caller, outer: innermost.get() };
-        let _back = Back(innermost, call.outer);
-        innermost.set(&raw const call);
+        let call = Serving { sid, caller };
+        let _back = Back(innermost, innermost.replace(&raw const call));
         work()
     })
 }

@@ -112,8 +112,8 @@ fn beat(mut input: PipeWriter, until: &Receiver<()>, every: Duration) {
 /// end.
 ///
 /// The lock is on a folder that every user can open, whoever made it: nothing in it is read or written. A file
-/// that somebody left under its name does as well; what cannot be opened, or might make us wait, is named. Android
-/// has no `/tmp`.
+/// that somebody left under its name does as well, but not what another's link points to; what cannot be opened, or
+/// might make us wait, is named. Android has no `/tmp`.
 fn script(named: Option<&str>, private: &str, silence: Duration) -> String {
     let who =
         format!("process {} on {}", std::process::id(), rustix::system::uname().nodename().to_string_lossy());
@@ -123,8 +123,8 @@ fn script(named: Option<&str>, private: &str, silence: Duration) -> String {
         None => format!("lock={LOCK}; [ -d /tmp ] || lock=/data/local/tmp/handoff"),
     };
     format!(
-        "{lock}\n[ -e \"$lock\" ] || mkdir -m 755 \"$lock\" 2>/dev/null\n\
-         if ! [ -d \"$lock\" ] && ! [ -f \"$lock\" ]; then\n\
+        "{lock}\nmkdir -m 755 \"$lock\" 2>/dev/null\n\
+         if ! [ -d \"$lock\" ] && {{ [ -h \"$lock\" ] || ! [ -f \"$lock\" ]; }}; then\n\
          echo \"$lock, on which the lock is taken, is neither a folder nor a file: remove it\"; exit {UNUSABLE}\nfi\n\
          exec 9<\"$lock\" || exit {UNUSABLE}\n\
          if ! flock -n 9; then cat {folder}/holder 2>/dev/null || echo another user; exit {TAKEN}; fi\n\
@@ -181,7 +181,12 @@ mod tests {
         assert_eq!(said(&place("file")), ("locked\n".to_owned(), 0));
         assert_eq!(fs::read(place("file")).expect("kept"), b"somebody's");
         assert!(Command::new("mkfifo").arg(place("fifo")).status().expect("mkfifo").success());
-        let (reason, status) = said(&place("fifo"));
-        assert!(status == UNUSABLE && reason.contains("fifo, on which the lock is taken"), "{reason}");
+        std::os::unix::fs::symlink(place("file"), place("link")).expect("linked");
+        for (name, says) in
+            [("fifo", "fifo, on which the lock is taken"), ("link", "link, on which the lock is taken")]
+        {
+            let (reason, status) = said(&place(name));
+            assert!(status == UNUSABLE && reason.contains(says), "{reason}");
+        }
     }
 }

@@ -167,17 +167,12 @@ impl Parcel {
             }
             Ok(())
         });
-        match filled {
-            Ok(()) => {
-                self.form = from.form();
-                Ok(())
-            }
-            Err(error) => {
-                // Its memory stays: whoever has secrets in it clears it.
-                self.clear();
-                Err(error)
-            }
+        self.form = from.form();
+        if filled.is_err() {
+            // Its memory stays: whoever has secrets in it clears it.
+            self.clear();
         }
+        filled
     }
 
     /// Writes everything that is in it, read or not: the arguments of a call or its reply.

@@ -361,6 +361,15 @@ mod tests {
     }
 
     #[test]
+    fn pairs_that_are_too_many_to_keep_are_found_as_well() {
+        let (file, wanted) = ("\tsame(a, b);\n".repeat(1500), "\tsame(a, b);\n".repeat(1400));
+        let (file, wanted) = (source(&file), expected(&wanted, &Label::Top));
+        assert!(Grid::new(&wanted, &file).pairs.last().is_some_and(Option::is_none));
+        let found = align(&wanted, &file, 60).expect("not too large");
+        assert_eq!(lines(&found), (60..1460).map(Some).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn a_scope_keeps_lines_to_itself() {
         let file = source("int a[] = {\n\tROW(1),\n\tEND\n};\nint b[] = {\n\tROW(1),\n\tEND\n};\n");
         let found = align(&expected("\tROW(1),\n\tEND", &Label::Known(vec![1])), &file, 0).unwrap();

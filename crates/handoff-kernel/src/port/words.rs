@@ -43,7 +43,7 @@ impl Line {
         words_of(text).fold(0, |so_far, word| key(so_far, hash(word)))
     }
 
-    /// Its words.
+    /// The words and punctuation characters in their order.
     pub(super) fn words(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator + Clone {
         (0..self.ends.len()).map(|index| self.word(index))
     }
