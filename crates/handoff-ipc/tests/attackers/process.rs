@@ -52,7 +52,7 @@ impl Users {
 }
 
 /// Longest wait for something that happens at once on an idle machine.
-pub const GENEROUS: Duration = Duration::from_secs(60);
+pub const GENEROUS: Duration = Duration::from_secs(120);
 
 /// A process in a role; killed on drop.
 pub struct Helper {

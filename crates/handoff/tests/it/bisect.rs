@@ -38,11 +38,20 @@ impl Repository {
     }
 
     fn git(&self, arguments: &[&str]) -> String {
-        let who = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"];
-        let output = Command::new("git").args(who).args(arguments).current_dir(self.path()).output();
-        let output = output.expect("git runs");
+        let output = self.git_says(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         text(&output.stdout)
+    }
+
+    fn git_says(&self, arguments: &[&str]) -> Output {
+        let who = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"];
+        Command::new("git").args(who).args(arguments).current_dir(self.path()).output().expect("git runs")
+    }
+
+    /// None while one is being made: git sees its folder before all that must be in it, and fails.
+    fn worktrees(&self) -> Vec<PathBuf> {
+        let list = text(&self.git_says(&["worktree", "list", "--porcelain"]).stdout);
+        list.lines().filter_map(|line| line.strip_prefix("worktree ")).map(PathBuf::from).collect()
     }
 
     fn bisect(&self, good: &str, bad: &str, build: &str, more: &[&str]) -> Command {
@@ -178,7 +187,7 @@ fn mistakes_and_a_stop_leave_nothing_behind() {
 
     let mut child = repository.bisect("v1", "v3", "sleep 60", &[]).spawn().expect("handoff runs");
     let end = Instant::now() + Duration::from_secs(60);
-    while repository.git(&["worktree", "list"]).lines().count() < 3 {
+    while repository.worktrees().len() < 3 {
         assert!(Instant::now() < end, "no worktree was made");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -193,10 +202,11 @@ fn mistakes_and_a_stop_leave_nothing_behind() {
         repository.bisect("v1", "v3", "sleep 60 & echo $! >pid; wait", &[]).spawn().expect("runs");
     let end = Instant::now() + Duration::from_secs(60);
     let pid = loop {
-        let list = repository.git(&["worktree", "list", "--porcelain"]);
-        let paths = list.lines().filter_map(|line| line.strip_prefix("worktree "));
-        let pid = paths.filter_map(|path| std::fs::read_to_string(Path::new(path).join("pid")).ok());
-        if let Some(pid) = pid.into_iter().find(|pid| pid.ends_with('\n')) {
+        let mut pids = repository
+            .worktrees()
+            .into_iter()
+            .filter_map(|path| std::fs::read_to_string(path.join("pid")).ok());
+        if let Some(pid) = pids.find(|pid| pid.ends_with('\n')) {
             break pid.trim().to_owned();
         }
         assert!(Instant::now() < end, "no build began");

@@ -322,9 +322,16 @@ pub fn fetch(from: &Binder) -> Result<()> {
     Ok(())
 }
 
+/// No iterator: an attacker has two hundred times 2 MB summed, and in a debug build each step of one takes 25 ns.
 fn sum(bytes: SharedBytes<'_>) -> u64 {
     let mut sum = 0;
-    bytes.for_each_chunk::<4096>(|chunk| sum += chunk.iter().map(|byte| u64::from(*byte)).sum::<u64>());
+    bytes.for_each_chunk::<4096>(|chunk| {
+        let mut at = 0;
+        while at < chunk.len() {
+            sum += u64::from(chunk[at]);
+            at += 1;
+        }
+    });
     sum
 }
 
