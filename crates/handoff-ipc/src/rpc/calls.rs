@@ -58,7 +58,7 @@ pub(super) fn transact(
             return Err(late());
         }
     };
-    let outcome = read_reply(session, reply, call.code, read);
+    let outcome = read_reply(session, &taken.connection, reply, call.code, read);
     if let Err(error) = session.give_back_on(&taken.connection) {
         session.failed(&taken.connection, &error);
     }
@@ -99,7 +99,7 @@ fn send(
     let header = FrameHeader::encode(Command::Transact, fixed.len() + data.len() + table.len())?;
     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
     let wait = if call.oneway { Wait::No } else { wait };
-    connection.send(&[&header, &fixed, data, &table], &fds, wait, acknowledge)?;
+    connection.send([&header, &fixed, data, &table], &fds, wait, acknowledge)?;
     // What the socket did not take in time goes with the next wait.
     Ok(Attempt::Done(()))
 }
@@ -144,15 +144,25 @@ fn await_reply(session: &Arc<Session>, connection: &Arc<Connection>, wait: Wait)
     }
 }
 
-fn read_reply(session: &Arc<Session>, frame: Frame, code: u32, read: ReadFn<'_>) -> Result<()> {
-    let reply = wire::Reply::decode(session.terms().version, &frame.body)
+fn read_reply(
+    session: &Arc<Session>,
+    connection: &Connection,
+    mut frame: Frame,
+    code: u32,
+    read: ReadFn<'_>,
+) -> Result<()> {
+    let fds = std::mem::take(&mut frame.fds);
+    let reply = wire::Reply::decode(session.terms().version, frame.body())
         .inspect_err(|error| session.broke(error))?;
     if reply.status != 0 {
         return Err(Error::from_status_t(reply.status, "the object", code));
     }
-    let mut arrived = ReceivedObjects::new(session, &reply.body, frame.fds);
+    let mut arrived = ReceivedObjects::new(session, &reply.body, fds);
     let bytes = SharedBytes::from_slice(reply.body.data);
-    read(&mut Reader::with_objects(bytes, &mut arrived).in_rpc_form())
+    let outcome = read(&mut Reader::with_objects(bytes, &mut arrived).in_rpc_form());
+    drop(arrived);
+    connection.reuse(frame);
+    outcome
 }
 
 /// Has another thread wait for a reply that its caller no longer waits for: until it has come, the connection can
@@ -164,7 +174,9 @@ fn finish_late(taken: ExclusiveConnection, left: Option<UnqueuedCall>) {
         let queued = left.map_or(Ok(None), |left| queue_oneway(&session, connection, left, Wait::Forever));
         match queued.and_then(|_| await_reply(&session, connection, Wait::Forever)) {
             // Objects in it are given back.
-            Ok(AwaitedReply::Reply(reply)) => drop(read_reply(&session, reply, 0, &mut |_| Ok(()))),
+            Ok(AwaitedReply::Reply(reply)) => {
+                drop(read_reply(&session, connection, reply, 0, &mut |_| Ok(())));
+            }
             Ok(AwaitedReply::Late(_)) => {}
             Err(error) => session.failed(&taken.connection, &error),
         }
@@ -203,12 +215,13 @@ pub(super) fn serve_connection(session: &Weak<Session>, connection: &Arc<Connect
 fn serve(
     session: &Arc<Session>,
     connection: &Arc<Connection>,
-    frame: Frame,
+    mut frame: Frame,
     wait: Wait,
     refused: Option<Error>,
 ) -> Result<Option<UnqueuedCall>> {
     let version = session.terms().version;
-    let call = wire::Transaction::decode(version, &frame.body)?;
+    let fds = std::mem::take(&mut frame.fds);
+    let call = wire::Transaction::decode(version, frame.body())?;
     let (address, number) = (call.address, call.number);
     if address == Address::SESSION {
         let mut buffer = Buffer::take();
@@ -219,16 +232,18 @@ fn serve(
     if call.flags & ONEWAY != 0 {
         // Nobody is told that there is no such object.
         let Ok(node) = node else { return Ok(None) };
+        frame.fds = fds;
         return queue_oneway(session, connection, UnqueuedCall { node, address, number, frame }, wait);
     }
     let mut buffer = Buffer::take();
     let outcome = match (node, refused) {
         (Ok(node), None) => {
             let _serving = ServeGuard::begin(session, connection);
-            serve_call(session, &node, &call, frame.fds, &mut buffer.0)
+            serve_call(session, &node, &call, fds, &mut buffer.0)
         }
         (_, Some(error)) | (Err(error), None) => Err(error),
     };
+    connection.reuse(frame);
     reply(session, connection, wait, &mut buffer.0, outcome).map(|()| None)
 }
 
@@ -284,7 +299,7 @@ fn reply(
 ) -> Result<()> {
     let version = session.terms().version;
     let outcome = outcome.and_then(|objects| {
-        check_size(wire::Reply::encode(version, 0, 0).len(), data, &objects)?;
+        check_size(wire::Reply::fixed(version), data, &objects)?;
         objects::encode(session, data, objects)
     });
     let (status, Outgoing { table, fds }) = match outcome {
@@ -294,22 +309,23 @@ fn reply(
             (error.to_status_t(), Outgoing::default())
         }
     };
-    let fixed = wire::Reply::encode(version, status, data.len());
+    let fixed = &wire::Reply::encode(status, data.len())[..wire::Reply::fixed(version)];
     let header = FrameHeader::encode(Command::Reply, fixed.len() + data.len() + table.len())?;
     let acknowledge = &mut |frame| session.acknowledge(frame);
-    let mut owed: Vec<u8> = session.nodes().take_owed().iter().flat_map(|dec| dec.frame()).collect();
+    let mut owed = session.nodes().take_owed_frames();
     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
     if !fds.is_empty() && !owed.is_empty() {
         // Descriptors go with the first byte that is sent, which is to be the reply's.
-        connection.send(&[&owed], &[], wait, acknowledge)?;
+        connection.send([&owed], &[], wait, acknowledge)?;
         owed.clear();
     }
-    connection.send(&[&owed, &header, &fixed, data, &table], &fds, wait, acknowledge).map(drop)
+    connection.send([&owed, &header, fixed, data, &table], &fds, wait, acknowledge).map(drop)
 }
 
 fn serve_oneway(session: &Arc<Session>, node: &LocalNode, arrival: Arrival) {
-    let Arrival { frame: Frame { body, fds, .. }, admitted: _admitted } = arrival;
-    if let Ok(call) = wire::Transaction::decode(session.terms().version, &body) {
+    let Arrival { mut frame, admitted: _admitted } = arrival;
+    let fds = std::mem::take(&mut frame.fds);
+    if let Ok(call) = wire::Transaction::decode(session.terms().version, frame.body()) {
         let mut nowhere = Buffer::take();
         // Nobody waits for the outcome.
         drop(serve_call(session, node, &call, fds, &mut nowhere.0));
@@ -324,8 +340,9 @@ fn queue_oneway(
     call: UnqueuedCall,
     wait: Wait,
 ) -> Result<Option<UnqueuedCall>> {
+    let call = UnqueuedCall { frame: connection.compact(call.frame), ..call };
     let (address, number) = (call.address, call.number);
-    let bytes = call.frame.body.len() as u64 + WAITING;
+    let bytes = call.frame.body().len() as u64 + WAITING;
     let is_next = || session.nodes().is_next(address, number);
     let Attempt::Done(admitted) = session.waiting.admit(bytes, connection, wait, is_next)? else {
         return Ok(Some(call));
@@ -408,7 +425,7 @@ mod tests {
             heard += 1;
             Ok(())
         };
-        assert!(matches!(connection.send(&[&large], &[], over, &mut count), Ok(Attempt::Late)));
+        assert!(matches!(connection.send([&large], &[], over, &mut count), Ok(Attempt::Late)));
         assert_eq!(heard, 0);
     }
     #[test]

@@ -184,7 +184,7 @@ fn ask(
             }
             continue;
         }
-        let reply = Reply::decode(version, &frame.body)?;
+        let reply = Reply::decode(version, frame.body())?;
         return match reply.status {
             0 => Ok(reply.body.data.to_vec()),
             status => Err(Error::from_status_t(status, "an RPC session", code)),

@@ -5,30 +5,31 @@
 //! attaches them to the first byte of a frame, those of a read belong to the last frame that begins in it.
 
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, Shutdown, recvmsg, sendmsg,
-};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, send, sendmsg};
 
 use super::wire::{Command, FrameHeader, HEADER};
 use crate::disposal::{self, PeerFd};
 use crate::identity::CallingIdentity;
 use crate::ledger::{Charge, Resource};
 use crate::locked::lock;
+use crate::shm::{Received, receive_bytes};
 use crate::{Error, OnewayBacklog, Result};
 
 /// Descriptors that the kernel lets travel with one message (`SCM_MAX_FD`).
 pub(super) const MOST_FDS: usize = 253;
 /// Bytes that are read ahead at the least.
 const READ: usize = 8 << 10;
+/// Frames of so many bytes at the most go to the kernel in one piece: their copy costs less than each further piece does.
+const SMALL: usize = 1 << 10;
 /// Bytes of one read at the most: memory grows with what came, and not with what a header says is to come.
 const MOST_READ: usize = 256 << 10;
 
@@ -36,8 +37,21 @@ const MOST_READ: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) command: Command,
-    pub(super) body: Vec<u8>,
     pub(super) fds: Vec<PeerFd>,
+    // Its own memory, or all that the connection read into.
+    bytes: Vec<u8>,
+    body: Range<usize>,
+}
+
+impl Frame {
+    #[cfg(test)]
+    pub(super) const EMPTY: Frame =
+        Frame { command: Command::Transact, fds: Vec::new(), bytes: Vec::new(), body: 0..0 };
+
+    /// What stands behind its header.
+    pub(super) fn body(&self) -> &[u8] {
+        &self.bytes[self.body.clone()]
+    }
 }
 
 /// How an attempt with an end ended.
@@ -106,6 +120,13 @@ impl UnsentFrame {
     fn is_empty(&self) -> bool {
         self.at == self.bytes.len()
     }
+
+    /// All was sent. The memory of a small frame is for the next one.
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(SMALL);
+        self.at = 0;
+    }
 }
 
 impl Connection {
@@ -148,25 +169,41 @@ impl Connection {
         }
     }
 
+    /// Takes the memory of a frame that was read: what comes next is read into it.
+    pub(super) fn reuse(&self, frame: Frame) {
+        let mut inbound = lock(&self.inbound);
+        // Else it was the frame's own, or another one has taken its place.
+        if inbound.bytes.is_empty() && (READ..=MOST_READ).contains(&frame.bytes.len()) {
+            inbound.bytes = frame.bytes;
+        }
+    }
+
+    /// A frame that keeps no more memory than its body takes: for one that waits.
+    pub(super) fn compact(&self, mut frame: Frame) -> Frame {
+        if frame.body.len() == frame.bytes.len() {
+            return frame;
+        }
+        let (fds, bytes) = (std::mem::take(&mut frame.fds), frame.body().to_vec());
+        let compact = Frame { command: frame.command, fds, body: 0..bytes.len(), bytes };
+        self.reuse(frame);
+        compact
+    }
+
     fn fill(&self, inbound: &mut Inbound, wait: Wait) -> Result<Attempt<()>> {
-        let mut flags = RecvFlags::CMSG_CLOEXEC;
+        let mut flags = RecvFlags::DONTWAIT;
         match wait {
-            Wait::Forever => {}
-            Wait::No => flags |= RecvFlags::DONTWAIT,
+            Wait::Forever => flags = RecvFlags::empty(),
+            Wait::No => {}
             Wait::Until(end) => {
-                flags |= RecvFlags::DONTWAIT;
                 if self.poll(PollFlags::IN, Some(end))?.is_empty() {
                     return Ok(Attempt::Late);
                 }
             }
         }
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-        // Those that come although none may are taken, too: without room for them the kernel closes them here.
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let count = match recvmsg(&self.socket, &mut [IoSliceMut::new(inbound.room())], &mut control, flags) {
-            Ok(received) if received.bytes == 0 => return Err(Error::Dead),
-            Ok(received) => received.bytes,
-            Err(Errno::INTR) => return Ok(Attempt::Done(())),
+        // Descriptors that come although none may are taken, too: without room for them the kernel closes them here.
+        let Received { len, fds, .. } = match receive_bytes(self.as_fd(), inbound.room(), flags) {
+            Ok(received) if received.len == 0 => return Err(Error::Dead),
+            Ok(received) => received,
             Err(Errno::AGAIN) if matches!(wait, Wait::No) => return Ok(Attempt::Late),
             Err(Errno::AGAIN) => return Ok(Attempt::Done(())),
             Err(Errno::CONNRESET | Errno::PIPE | Errno::NOTCONN | Errno::TIMEDOUT) => {
@@ -174,17 +211,9 @@ impl Connection {
             }
             Err(error) => return Err(Error::io("cannot receive from an RPC connection", error)),
         };
-        inbound.end += count;
-        let fds: Vec<PeerFd> = control
-            .drain()
-            .filter_map(|message| match message {
-                RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-                _ => None,
-            })
-            .flatten()
-            .map(|fd| PeerFd::new(fd, self.peer.uid))
-            .collect();
+        inbound.end += len;
         if !fds.is_empty() {
+            let fds = fds.into_iter().map(|fd| PeerFd::new(fd, self.peer.uid)).collect();
             let fds = disposal::count_arrived(self.peer, fds);
             if !fds.iter().all(PeerFd::may_be_kept) {
                 let what = "it sent more descriptors than its share here is".into();
@@ -236,7 +265,15 @@ impl Connection {
         wait: Wait,
         meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
     ) -> Result<Attempt<()>> {
-        let mut unsent = lock(&self.unsent);
+        self.flush_frame(&mut lock(&self.unsent), wait, meanwhile)
+    }
+
+    fn flush_frame(
+        &self,
+        unsent: &mut UnsentFrame,
+        wait: Wait,
+        meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
+    ) -> Result<Attempt<()>> {
         while !unsent.is_empty() {
             let fds: Vec<BorrowedFd<'_>> = unsent.fds.iter().map(AsFd::as_fd).collect();
             match self.push(&[IoSlice::new(&unsent.bytes[unsent.at..])], &fds)? {
@@ -252,26 +289,30 @@ impl Connection {
                 }
             }
         }
-        *unsent = UnsentFrame::default();
+        unsent.clear();
         Ok(Attempt::Done(()))
     }
 
     /// Sends frames, all of whose descriptors go with the first byte. While the socket is full, frames that come are
     /// handed to `meanwhile`: the peer may be waiting for the same. What the socket does not take in time goes before
     /// the next frame.
-    pub(super) fn send(
+    pub(super) fn send<const PARTS: usize>(
         &self,
-        parts: &[&[u8]],
+        parts: [&[u8]; PARTS],
         fds: &[BorrowedFd<'_>],
         wait: Wait,
         meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
     ) -> Result<Attempt<()>> {
-        if let Attempt::Late = self.flush(wait, meanwhile)? {
+        let unsent = &mut *lock(&self.unsent);
+        if let Attempt::Late = self.flush_frame(unsent, wait, meanwhile)? {
             return Err(Error::OnewayFull(OnewayBacklog::Unknown));
         }
-        let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
         let len: usize = parts.iter().map(|part| part.len()).sum();
-        let sent = self.push(&slices, fds)?;
+        if len <= SMALL && fds.is_empty() {
+            parts.iter().for_each(|part| unsent.bytes.extend_from_slice(part));
+            return self.flush_frame(unsent, wait, meanwhile);
+        }
+        let sent = self.push(&parts.map(IoSlice::new), fds)?;
         if sent == Some(len) {
             return Ok(Attempt::Done(()));
         }
@@ -281,19 +322,25 @@ impl Connection {
             Ok(Vec::new())
         };
         let fds = copies.map_err(|error| Error::io("cannot duplicate a descriptor to send it", error))?;
-        *lock(&self.unsent) = UnsentFrame { bytes: parts.concat(), at: sent.unwrap_or(0), fds };
-        self.flush(wait, meanwhile)
+        *unsent = UnsentFrame { bytes: parts.concat(), at: sent.unwrap_or(0), fds };
+        self.flush_frame(unsent, wait, meanwhile)
     }
 
     /// One attempt to send; `None` if the socket is full.
     fn push(&self, parts: &[IoSlice<'_>], fds: &[BorrowedFd<'_>]) -> Result<Option<usize>> {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
             return Err(Error::TooLarge { size: fds.len(), limit: MOST_FDS });
         }
         loop {
-            match sendmsg(&self.socket, parts, &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            let sent = match parts {
+                // The kernel has less to look at.
+                [part] if fds.is_empty() => send(&self.socket, part, flags),
+                _ => sendmsg(&self.socket, parts, &mut control, flags),
+            };
+            match sent {
                 Ok(count) => return Ok(Some(count)),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(None),
@@ -339,7 +386,7 @@ impl Connection {
     /// Sends bytes before there are frames.
     pub(super) fn send_raw(&self, bytes: &[u8], wait: Wait) -> Result<()> {
         match self
-            .send(&[bytes], &[], wait, &mut |_| Err(Error::Protocol("a frame before its time".into())))?
+            .send([bytes], &[], wait, &mut |_| Err(Error::Protocol("a frame before its time".into())))?
         {
             Attempt::Done(()) => Ok(()),
             Attempt::Late => Err(Error::Protocol("it does not read what sets the connection up".into())),
@@ -395,14 +442,24 @@ impl Inbound {
         }
         let FrameHeader { command, body } = FrameHeader::decode(held)?;
         let Some(found) = held.get(HEADER..HEADER + body) else { return Ok(None) };
-        let body_bytes = found.to_vec();
         let end = self.position + (HEADER + body) as u64;
-        self.advance(HEADER + body);
+        // What is read into goes along with its last frame, which is not copied then. Acknowledgements are no longer than the
+        // way there.
+        let (bytes, place) = if found.len() == held.len() - HEADER && command != Command::DecStrong {
+            let place = self.start + HEADER..self.end;
+            (self.start, self.end) = (0, 0);
+            self.position = end;
+            (std::mem::take(&mut self.bytes), place)
+        } else {
+            let copy = found.to_vec();
+            self.advance(HEADER + body);
+            (copy, 0..body)
+        };
         let mut fds = Vec::new();
         while self.fds.front().is_some_and(|(ends, _)| *ends <= end) {
             fds.extend(self.fds.pop_front().into_iter().flat_map(|(_, fds)| fds));
         }
-        Ok(Some(Frame { command, body: body_bytes, fds }))
+        Ok(Some(Frame { command, fds, bytes, body: place }))
     }
 }
 
@@ -439,20 +496,37 @@ mod tests {
     }
 
     #[test]
+    fn the_memory_of_a_frame_that_was_read_is_for_the_next_and_none_is_kept_for_one_that_waits() {
+        let (one, other) = pair();
+        let send = || one.send([&frame(100)], &[], Wait::Forever, &mut nothing).unwrap();
+        send();
+        let waits = other.compact(next(&other));
+        assert_eq!((waits.bytes.capacity(), waits.body()), (100, &frame(100)[HEADER..]));
+        send();
+        let read = next(&other);
+        let memory = read.bytes.as_ptr();
+        other.reuse(waits);
+        other.reuse(read);
+        send();
+        assert_eq!(next(&other).bytes.as_ptr(), memory);
+        assert_eq!(lock(&one.unsent).bytes.capacity(), HEADER + 100, "the sender's, too");
+    }
+
+    #[test]
     fn frames_of_every_size_arrive_whole_however_they_are_cut() {
         let (one, other) = pair();
         for len in [0, 1, READ - HEADER, READ, 100_000, MOST_BODY] {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     let whole = frame(len);
-                    one.send(&[&whole, &whole], &[], Wait::Forever, &mut nothing).unwrap();
+                    one.send([&whole, &whole], &[], Wait::Forever, &mut nothing).unwrap();
                     for piece in whole.chunks(whole.len() / 7 + 1) {
                         one.send_raw(piece, Wait::Forever).unwrap();
                     }
                 });
                 for _ in 0..3 {
                     let got = next(&other);
-                    assert_eq!((got.command, &got.body[..]), (Command::Transact, &frame(len)[HEADER..]));
+                    assert_eq!((got.command, got.body()), (Command::Transact, &frame(len)[HEADER..]));
                 }
             });
         }
@@ -467,15 +541,15 @@ mod tests {
         let whole = frame(5);
         for fds in [0, 2, 0, 0, 1, 3] {
             let fds = vec![end.as_fd(); fds];
-            one.send(&[&whole], &fds, Wait::Forever, &mut nothing).unwrap();
+            one.send([&whole], &fds, Wait::Forever, &mut nothing).unwrap();
         }
         let counts: Vec<usize> = (0..6).map(|_| next(&other).fds.len()).collect();
         assert_eq!(counts, [0, 2, 0, 0, 1, 3]);
         // In pieces of which the first has the descriptor.
-        one.send(&[&whole, &whole[..3]], &[], Wait::Forever, &mut nothing).unwrap();
-        one.send(&[&whole[3..]], &[], Wait::Forever, &mut nothing).unwrap();
-        one.send(&[&whole[..3]], &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
-        one.send(&[&whole[3..], &whole], &[], Wait::Forever, &mut nothing).unwrap();
+        one.send([&whole, &whole[..3]], &[], Wait::Forever, &mut nothing).unwrap();
+        one.send([&whole[3..]], &[], Wait::Forever, &mut nothing).unwrap();
+        one.send([&whole[..3]], &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
+        one.send([&whole[3..], &whole], &[], Wait::Forever, &mut nothing).unwrap();
         let counts: Vec<usize> = (0..4).map(|_| next(&other).fds.len()).collect();
         assert_eq!(counts, [0, 0, 1, 0]);
     }
@@ -484,23 +558,23 @@ mod tests {
     fn who_waits_for_room_takes_what_comes_and_what_was_begun_is_finished_first() {
         let (one, other) = pair();
         let whole = frame(MOST_BODY);
-        let sent = one.send(&[&whole], &[], Wait::No, &mut nothing).unwrap();
+        let sent = one.send([&whole], &[], Wait::No, &mut nothing).unwrap();
         assert!(matches!(sent, Attempt::Late) && one.has_unsent());
         assert!(!one.takes_more().unwrap());
-        let refused = one.send(&[&frame(1)], &[], Wait::No, &mut nothing);
+        let refused = one.send([&frame(1)], &[], Wait::No, &mut nothing);
         assert!(matches!(refused, Err(Error::OnewayFull(_))), "{refused:?}");
         let dec = DecStrong { address: Address::new(1, true), amount: 1 };
-        other.send(&[&dec.frame()], &[], Wait::Forever, &mut nothing).unwrap();
+        other.send([&dec.frame()], &[], Wait::Forever, &mut nothing).unwrap();
         let mut came = 0;
         std::thread::scope(|scope| {
-            let reader = scope.spawn(|| (next(&other).body.len(), next(&other).body.len()));
+            let reader = scope.spawn(|| (next(&other).body().len(), next(&other).body().len()));
             let mut count = |frame: Frame| {
                 assert_eq!(frame.command, Command::DecStrong);
                 came += 1;
                 Ok(())
             };
             // Until the reader comes, the socket is full.
-            one.send(&[&frame(1)], &[], Wait::Forever, &mut count).unwrap();
+            one.send([&frame(1)], &[], Wait::Forever, &mut count).unwrap();
             assert_eq!(reader.join().unwrap(), (MOST_BODY, 1));
         });
         if came == 0 {
@@ -526,7 +600,7 @@ mod tests {
         let one = Connection::new(one.into(), CallingIdentity::own(), true, Vec::new());
         let other = Connection::new(other.into(), who, true, Vec::new());
         let (end, _writer) = std::io::pipe().unwrap();
-        one.send(&[&frame(1)], &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
+        one.send([&frame(1)], &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
         assert!(matches!(other.receive(Wait::Forever), Err(Error::Protocol(_))));
     }
 }

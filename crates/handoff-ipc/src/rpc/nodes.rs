@@ -4,7 +4,7 @@
 //! receiver gives references back in a frame of their own. An object stays in the table as long as either side owes the
 //! other one some, so that none can be dropped while a call to it is on its way.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use super::oneway::Arrival;
@@ -49,12 +49,13 @@ impl Node {
 /// The table.
 #[derive(Default)]
 pub(super) struct Nodes {
-    by_address: HashMap<Address, Node>,
+    // Ordered: peers choose addresses, and none can have others wait by its choice.
+    by_address: BTreeMap<Address, Node>,
     // Own objects by their numbers in this process.
-    own: HashMap<u64, Address>,
+    own: BTreeMap<u64, Address>,
     next: u32,
     // References to be given back with the next frame.
-    owed: HashMap<Address, u32>,
+    owed: BTreeMap<Address, u32>,
     // References that the peer owes for the peer's own objects: it acknowledges calls with them.
     unacknowledged: u64,
 }
@@ -142,9 +143,8 @@ impl Nodes {
     pub(super) fn called(&mut self, address: Address) -> Result<Arc<LocalNode>> {
         match self.by_address.get_mut(&address) {
             Some(Node { object: Object::Own(own), received, .. }) => {
-                *received += 1;
-                let own = Arc::clone(own);
-                self.settle(address);
+                let (own, amount) = (Arc::clone(own), std::mem::take(received) + 1);
+                self.owe(DecStrong { address, amount: u32::try_from(amount).unwrap_or(u32::MAX) });
                 Ok(own)
             }
             _ => Err(Error::UnknownObject(address.0)),
@@ -244,7 +244,17 @@ impl Nodes {
 
     /// References that are owed, which the caller sends at once.
     pub(super) fn take_owed(&mut self) -> Vec<DecStrong> {
-        self.owed.drain().map(|(address, amount)| DecStrong { address, amount }).collect()
+        let owed = std::mem::take(&mut self.owed).into_iter();
+        owed.map(|(address, amount)| DecStrong { address, amount }).collect()
+    }
+
+    /// The same, as it travels: by each reply.
+    pub(super) fn take_owed_frames(&mut self) -> Vec<u8> {
+        let mut frames = Vec::with_capacity(self.owed.len() * DecStrong::FRAME);
+        while let Some((address, amount)) = self.owed.pop_first() {
+            frames.extend_from_slice(&DecStrong { address, amount }.frame());
+        }
+        frames
     }
 
     pub(super) fn owe(&mut self, dec: DecStrong) {
@@ -266,9 +276,9 @@ impl Nodes {
         )))
     }
 
-    /// Whether the peer has yet to acknowledge calls.
-    pub(super) fn awaits_acknowledgement(&self) -> bool {
-        self.unacknowledged > 0
+    /// Whether the peer has yet to acknowledge calls, and whether it is owed references.
+    pub(super) fn awaits_and_owes(&self) -> (bool, bool) {
+        (self.unacknowledged > 0, self.owes())
     }
 
     /// Objects in the table.
@@ -298,7 +308,7 @@ mod tests {
 
     use super::super::connection::{Attempt, Connection, Frame, Wait};
     use super::super::session::{Side, Terms};
-    use super::super::wire::{Command, ID};
+    use super::super::wire::ID;
     use super::*;
     use crate::ParcelService;
     use crate::identity::CallingIdentity;
@@ -337,8 +347,9 @@ mod tests {
         let mut come = |number| {
             let admitted = session.waiting.admit(1, &connection, Wait::Forever, || true).unwrap();
             let Attempt::Done(admitted) = admitted else { unreachable!("it waits without an end") };
-            let frame = Frame { command: Command::Transact, body: Vec::new(), fds: Vec::new() };
-            session.nodes().in_turn(address, number, Arrival { frame, admitted }, |_| queued += 1)
+            session
+                .nodes()
+                .in_turn(address, number, Arrival { frame: Frame::EMPTY, admitted }, |_| queued += 1)
         };
         let most = MOST_EARLY as u64;
         (1..=most).for_each(|number| come(number).unwrap());

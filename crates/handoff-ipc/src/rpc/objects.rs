@@ -1,7 +1,7 @@
 //! References and descriptors in parcels of Binder RPC: a reference stands there with its address, a descriptor with its
 //! number among those that come along.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub(super) struct ReceivedObjects<'a> {
     // Where they stand, in order, and whether they were read. Before version 2 descriptors only.
     places: Vec<(usize, bool)>,
     // References that were read where the table has none.
-    read: HashSet<usize>,
+    read: BTreeSet<usize>,
     fds: Vec<Option<PeerFd>>,
 }
 
@@ -115,7 +115,7 @@ impl<'a> ReceivedObjects<'a> {
             session,
             data: body.data,
             places,
-            read: HashSet::new(),
+            read: BTreeSet::new(),
             fds: fds.into_iter().map(Some).collect(),
         }
     }

@@ -67,6 +67,8 @@ struct Connections {
     incoming: Vec<Arc<Connection>>,
     // Those that are being made.
     opening: usize,
+    // Threads that wait for one.
+    waiting: usize,
     // The server took one fewer than it said that it would.
     is_refused: bool,
 }
@@ -118,11 +120,6 @@ impl Drop for ExclusiveConnection {
             return;
         }
         self.session.put_back(&self.connection);
-        // Somebody may have had to give references back while no connection was idle. With something unsent before
-        // them they wait until the connection has room.
-        if !self.connection.has_unsent() {
-            self.session.give_back();
-        }
     }
 }
 
@@ -324,17 +321,17 @@ impl Session {
                         .into(),
                 });
             }
-            all = match wait {
+            let left = match wait {
                 Wait::No => return Ok(Attempt::Late),
-                Wait::Forever => self.is_available.wait(all).unwrap_or_else(PoisonError::into_inner),
-                Wait::Until(end) => {
-                    let left = end.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Ok(Attempt::Late);
-                    }
-                    self.is_available.wait_timeout(all, left).unwrap_or_else(PoisonError::into_inner).0
-                }
+                Wait::Forever => Duration::MAX,
+                Wait::Until(end) => end.saturating_duration_since(Instant::now()),
             };
+            if left.is_zero() {
+                return Ok(Attempt::Late);
+            }
+            all.waiting += 1;
+            all = self.is_available.wait_timeout(all, left).unwrap_or_else(PoisonError::into_inner).0;
+            all.waiting -= 1;
         }
     }
 
@@ -373,19 +370,27 @@ impl Session {
         Some(ExclusiveConnection { session: Arc::clone(self), connection, is_nested: false })
     }
 
-    fn put_back(&self, connection: &Arc<Connection>) {
+    fn put_back(self: &Arc<Self>, connection: &Arc<Connection>) {
         let unsent = connection.has_unsent();
         let mut all = lock(&self.connections);
-        let Some(found) = all.outgoing.iter_mut().find(|other| Arc::ptr_eq(&other.connection, connection))
-        else {
-            return;
-        };
-        found.is_busy = false;
+        let found = all.outgoing.iter_mut().find(|other| Arc::ptr_eq(&other.connection, connection));
+        // Not there: it has ended meanwhile.
+        let is_there = found.map(|found| found.is_busy = false).is_some();
+        let is_awaited = all.waiting > 0;
         drop(all);
-        if unsent || self.nodes().awaits_acknowledgement() {
+        let (awaits, owes) = self.nodes().awaits_and_owes();
+        if is_there && (unsent || awaits) {
             self.watch.ask(connection, unsent);
         }
-        self.is_available.notify_all();
+        // A system call, which most calls need not make.
+        if is_awaited {
+            self.is_available.notify_all();
+        }
+        // Somebody may have had to give references back while no connection was idle. With something unsent before
+        // them they wait until the connection has room.
+        if owes && !unsent {
+            self.give_back();
+        }
     }
 
     /// An idle connection has something to read, or room: by the thread that watches it.
@@ -421,7 +426,7 @@ impl Session {
         if frame.command != Command::DecStrong {
             return Err(Error::Protocol("a call or a reply where none is expected".into()));
         }
-        let dec = DecStrong::decode(&frame.body)?;
+        let dec = DecStrong::decode(frame.body())?;
         let gone = self.nodes().given_back(dec);
         drop(gone);
         Ok(())
@@ -452,16 +457,16 @@ impl Session {
 
     /// The same, on a connection that the calling thread has.
     pub(super) fn give_back_on(&self, connection: &Connection) -> Result<()> {
+        if !self.nodes().owes() {
+            return Ok(());
+        }
         // First: what does not go now stays where it is, however often somebody comes to give it back.
         if let Attempt::Late = connection.flush(Wait::No, &mut |frame| self.acknowledge(frame))? {
             return self.nodes().check_owed();
         }
         let owed = self.nodes().take_owed();
-        if owed.is_empty() {
-            return Ok(());
-        }
         let frames: Vec<u8> = owed.iter().flat_map(|dec| dec.frame()).collect();
-        let sent = connection.send(&[&frames], &[], Wait::No, &mut |frame| self.acknowledge(frame));
+        let sent = connection.send([&frames], &[], Wait::No, &mut |frame| self.acknowledge(frame));
         if sent.is_err() {
             let mut nodes = self.nodes();
             owed.into_iter().for_each(|dec| nodes.owe(dec));

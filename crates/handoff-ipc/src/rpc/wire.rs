@@ -214,6 +214,7 @@ impl<'a> Body<'a> {
 }
 
 const CALL: usize = 40;
+const REPLY: usize = 20;
 
 /// A call (`RpcWireTransaction`).
 #[derive(Debug, PartialEq, Eq)]
@@ -263,17 +264,16 @@ pub(super) struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    fn fixed(version: u32) -> usize {
-        if version < TABLES { 4 } else { 20 }
+    /// Bytes in front of the parcel.
+    pub(super) fn fixed(version: u32) -> usize {
+        if version < TABLES { 4 } else { REPLY }
     }
 
-    /// The fixed part of one whose parcel has so many bytes.
-    pub(super) fn encode(version: u32, status: i32, size: usize) -> Vec<u8> {
-        let mut bytes = vec![0; Self::fixed(version)];
+    /// The fixed part of one whose parcel has so many bytes; of a version without tables, the beginning of this.
+    pub(super) fn encode(status: i32, size: usize) -> [u8; REPLY] {
+        let mut bytes = [0; REPLY];
         bytes[..4].copy_from_slice(&status.to_le_bytes());
-        if version >= TABLES {
-            bytes[4..8].copy_from_slice(&(size as u32).to_le_bytes());
-        }
+        bytes[4..8].copy_from_slice(&(size as u32).to_le_bytes());
         bytes
     }
 
@@ -301,10 +301,12 @@ pub(super) struct DecStrong {
 
 impl DecStrong {
     const SIZE: usize = 16;
+    /// Bytes of the whole frame.
+    pub(super) const FRAME: usize = HEADER + Self::SIZE;
 
     /// The whole frame.
-    pub(super) fn frame(self) -> [u8; HEADER + Self::SIZE] {
-        let mut bytes = [0; HEADER + Self::SIZE];
+    pub(super) fn frame(self) -> [u8; Self::FRAME] {
+        let mut bytes = [0; Self::FRAME];
         bytes[..4].copy_from_slice(&(Command::DecStrong as u32).to_le_bytes());
         bytes[4..8].copy_from_slice(&(Self::SIZE as u32).to_le_bytes());
         bytes[HEADER..HEADER + 8].copy_from_slice(&self.address.0.to_le_bytes());
@@ -403,9 +405,9 @@ mod tests {
         ]
         .concat();
         assert_eq!(call[..], expected);
-        assert_eq!(Reply::encode(0, -32, 4), [0xe0, 0xff, 0xff, 0xff]);
+        assert_eq!(Reply::encode(-32, 4)[..Reply::fixed(0)], [0xe0, 0xff, 0xff, 0xff]);
         let reply = [&[0, 0, 0, 0, 4, 0, 0, 0][..], &[0; 12]].concat();
-        assert_eq!(Reply::encode(1, 0, 4), reply);
+        assert_eq!((&Reply::encode(0, 4)[..], Reply::fixed(1)), (&reply[..], reply.len()));
         let dec = DecStrong { address, amount: 5 };
         let frame = dec.frame();
         assert_eq!(frame[..8], [2, 0, 0, 0, 16, 0, 0, 0]);
@@ -423,7 +425,7 @@ mod tests {
             assert_eq!((call.body.data.len(), call.body.places), (12, vec![4]));
         }
         assert_eq!(Transaction::decode(0, &bytes).unwrap().body, Body { data: &bytes[40..], places: vec![] });
-        let mut reply = Reply::encode(2, 0, 8);
+        let mut reply = Reply::encode(0, 8).to_vec();
         reply.extend([0; 8]);
         reply.extend(0u32.to_le_bytes());
         assert_eq!(Reply::decode(2, &reply).unwrap().body.places, [0]);

@@ -2,7 +2,7 @@
 //! vouches for.
 #![allow(unsafe_code)]
 
-use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::LazyLock;
@@ -164,10 +164,48 @@ const OF_OPTIONS: usize = 8 << 10;
 /// The sender's pidfd (`SO_PASSPIDFD`, Linux 6.5), which nobody here asks for.
 const SCM_PIDFD: libc::c_int = 4;
 
-/// Receives one message, without waiting.
+/// What one `recvmsg` brought.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) len: usize,
+    pub(crate) fds: Vec<OwnedFd>,
+    sender: Option<CallingIdentity>,
+    truncated: bool,
+}
+
+/// One `recvmsg` into `bytes`, with room for all descriptors that can come.
 ///
 /// With the C library's types, not rustix': a sender whose process is not visible from here has the
-/// number 0, which rustix' `Pid` cannot hold.
+/// number 0, which rustix' `Pid` cannot hold; and rustix asks for the sender's address, which takes the kernel 0.1 us to say.
+pub(crate) fn receive_bytes(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    flags: RecvFlags,
+) -> rustix::io::Result<Received> {
+    let mut control = Control { bytes: [MaybeUninit::uninit(); CONTROL] };
+    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: null pointers and zero lengths are a valid `msghdr`.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    header.msg_control = (&raw mut control).cast();
+    header.msg_controllen = CONTROL as _;
+    let flags = flags.bits() as libc::c_int | libc::MSG_CMSG_CLOEXEC;
+    loop {
+        // SAFETY: every pointer in the header leads to a live buffer of the length beside it.
+        let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, flags) };
+        if let Ok(len) = usize::try_from(got) {
+            let (fds, sender) = take_control(&header);
+            return Ok(Received { len, fds, sender, truncated: header.msg_flags & libc::MSG_CTRUNC != 0 });
+        }
+        match Errno::from_io_error(&std::io::Error::last_os_error()) {
+            None | Some(Errno::INTR) => {}
+            Some(error) => return Err(error),
+        }
+    }
+}
+
+/// Receives one message, without waiting.
 pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Receive> {
     receive_for(socket, None)
 }
@@ -177,33 +215,13 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Receive> {
 pub(crate) fn receive_for(socket: BorrowedFd<'_>, peer: Option<CallingIdentity>) -> Result<Receive> {
     // One byte more than a message, to see that a longer one was sent.
     let mut bytes = [0u8; MESSAGE_SIZE + 1];
-    let mut control = Control { bytes: [MaybeUninit::uninit(); CONTROL] };
-    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    // SAFETY: null pointers and zero lengths are a valid `msghdr`.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = &raw mut part;
-    header.msg_iovlen = 1;
-    header.msg_control = (&raw mut control).cast();
-    header.msg_controllen = CONTROL as _;
-    let len = loop {
-        // SAFETY: every pointer in the header leads to a live buffer of the length beside it.
-        let got = unsafe {
-            libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC)
+    let Received { len, fds, sender, truncated } =
+        match receive_bytes(socket, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok(received) => received,
+            Err(Errno::AGAIN) => return Ok(Receive::Empty),
+            Err(Errno::CONNRESET | Errno::PIPE) => return Ok(Receive::Closed),
+            Err(error) => return Err(Error::io("cannot receive a control message", error)),
         };
-        if let Ok(len) = usize::try_from(got) {
-            break len;
-        }
-        match std::io::Error::last_os_error() {
-            error if error.kind() == ErrorKind::Interrupted => {}
-            error if error.kind() == ErrorKind::WouldBlock => return Ok(Receive::Empty),
-            error if matches!(error.raw_os_error(), Some(libc::ECONNRESET | libc::EPIPE)) => {
-                return Ok(Receive::Closed);
-            }
-            error => return Err(Error::io("cannot receive a control message", error)),
-        }
-    };
-    let (fds, sender) = take_control(&header);
-    let truncated = header.msg_flags & libc::MSG_CTRUNC != 0;
     // Each before anything can return: whatever it is, closing it may take long.
     let who = peer.or(sender).unwrap_or(NOBODY);
     let fds = disposal::count_arrived(who, fds.into_iter().map(|fd| PeerFd::new(fd, who.uid)).collect());
