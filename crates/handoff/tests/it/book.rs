@@ -279,7 +279,7 @@ fn try_page(page: &Page) -> Result<(), String> {
     // What goes on in the background has a file, and no end of a pipe that somebody would wait for.
     let said = std::fs::File::create(home.path().join("said")).expect("made");
     let status = Command::new("timeout")
-        .args(["300", "bash", "-c", &script])
+        .args(["600", "bash", "-c", &script])
         .current_dir(home.path())
         .env("HOME", home.path())
         .env("PATH", format!("{}:{}", folder.display(), std::env::var("PATH").expect("a path")))
@@ -298,7 +298,7 @@ fn try_page(page: &Page) -> Result<(), String> {
     match std::fs::read_to_string(home.path().join("wrong")) {
         Ok(wrong) => Err(format!("{}:\n{wrong}{said}", page.name)),
         Err(_) if status.code() == Some(124) => {
-            Err(format!("{}: took more than five minutes\n{said}", page.name))
+            Err(format!("{}: took more than ten minutes\n{said}", page.name))
         }
         // SETUP makes that last.
         Err(_) if !home.path().join("nightly.toml").exists() => Err(format!("{}: {said}", page.name)),
