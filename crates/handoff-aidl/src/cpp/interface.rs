@@ -288,8 +288,8 @@ impl Generator<'_> {
             "static binder_status_t _aidl_{static_name}_onTransact(AIBinder* _aidl_binder, transaction_code_t _aidl_code, const \
              AParcel* _aidl_in, AParcel* _aidl_out) {{\n\
              \x20 (void)_aidl_in;\n  (void)_aidl_out;\n\
-             \x20 std::shared_ptr<{bn}> _aidl_impl =\n\
-             \x20     std::static_pointer_cast<{bn}>(::ndk::ICInterface::asInterface(_aidl_binder));\n\
+             \x20 std::shared_ptr<::ndk::ICInterface> _aidl_held = ::ndk::ICInterface::asInterface(_aidl_binder);\n\
+             \x20 {bn}* _aidl_impl = static_cast<{bn}*>(_aidl_held.get());\n\
              \x20 if (_aidl_impl == nullptr) return STATUS_UNKNOWN_TRANSACTION;\n\
              \x20 binder_status_t _aidl_ret = STATUS_OK;\n  (void)_aidl_ret;\n  switch (_aidl_code) {{\n"
         );
@@ -328,7 +328,7 @@ impl Generator<'_> {
                 class: bn,
                 descriptor: &descriptor,
                 method,
-                server: "_aidl_impl.get()",
+                server: "_aidl_impl",
                 proxy: "nullptr",
                 has_pointers: false,
             });
