@@ -87,8 +87,9 @@ impl RpcAddress {
         address.map(Some).map_err(|error| Error::io(format!("{self} cannot be a socket"), error))
     }
 
-    /// Connects to whoever listens there. Where nobody accepts, that takes so long and no longer.
-    pub(super) fn connect(&self, timeout: Duration) -> Result<OwnedFd> {
+    /// Connects to whoever listens there. Where nobody accepts, that takes so long and no longer. Unless descriptors are to
+    /// travel, the kernel refuses them where it can.
+    pub(super) fn connect(&self, timeout: Duration, descriptors: bool) -> Result<OwnedFd> {
         let failed = |error: std::io::Error| Error::io(format!("no RPC server answers at {self}"), error);
         // None at all would be one without end.
         let timeout = timeout.max(Duration::from_millis(1));
@@ -99,6 +100,9 @@ impl RpcAddress {
         }
         let Some(address) = self.unix()? else { return Err(Error::Dead) };
         let socket = new_socket()?;
+        if !descriptors {
+            shm::refuse_descriptors(socket.as_fd());
+        }
         // While the listener's queue is full, connecting waits for as long as sending may (unix(7)).
         let set = |timeout| sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, timeout);
         set(Some(timeout))
@@ -108,14 +112,18 @@ impl RpcAddress {
         Ok(socket)
     }
 
-    /// Listens there; in place of a socket file that nobody listens at, if there is one.
-    pub(super) fn listen(&self) -> Result<OwnedFd> {
+    /// Listens there; in place of a socket file that nobody listens at, if there is one. Descriptors as for
+    /// [`RpcAddress::connect`].
+    pub(super) fn listen(&self, descriptors: bool) -> Result<OwnedFd> {
         let failed = |error: std::io::Error| Error::io(format!("cannot listen at {self}"), error);
         if let RpcAddress::Inet(address) = self {
             return Ok(TcpListener::bind(address).map_err(failed)?.into());
         }
         let Some(address) = self.unix()? else { return Err(Error::Dead) };
         let listener = new_socket()?;
+        if !descriptors {
+            shm::refuse_descriptors(listener.as_fd());
+        }
         if let Err(error) = bind(&listener, &address) {
             let RpcAddress::Path(path) = self else { return Err(failed(error.into())) };
             let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
@@ -220,13 +228,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rpc.sock");
         std::fs::write(&path, "precious").unwrap();
-        let error = RpcAddress::Path(path.clone()).listen().unwrap_err();
+        let error = RpcAddress::Path(path.clone()).listen(true).unwrap_err();
         assert!(error.to_string().contains("cannot listen"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
         std::fs::remove_file(&path).unwrap();
-        drop(RpcAddress::Path(path.clone()).listen().unwrap());
-        let again = RpcAddress::Path(path.clone()).listen().unwrap();
-        assert!(RpcAddress::Path(path.clone()).listen().is_err(), "somebody listens there");
+        drop(RpcAddress::Path(path.clone()).listen(true).unwrap());
+        let again = RpcAddress::Path(path.clone()).listen(true).unwrap();
+        assert!(RpcAddress::Path(path.clone()).listen(true).is_err(), "somebody listens there");
         drop(again);
     }
 
@@ -249,7 +257,7 @@ mod tests {
             waiting.push(socket);
         }
         let (send, outcome) = std::sync::mpsc::channel();
-        std::thread::spawn(move || send.send(RpcAddress::Path(path).listen()));
+        std::thread::spawn(move || send.send(RpcAddress::Path(path).listen(true)));
         let outcome = outcome.recv_timeout(Duration::from_secs(60)).expect("it is not waited for");
         assert!(outcome.unwrap_err().to_string().contains("cannot listen"));
         assert!(folder.path().join("rpc.sock").exists());
@@ -282,9 +290,9 @@ mod tests {
 
     #[test]
     fn a_machine_that_vanished_is_noticed() {
-        let listener = RpcAddress::Inet(([127, 0, 0, 1], 0).into()).listen().unwrap();
+        let listener = RpcAddress::Inet(([127, 0, 0, 1], 0).into()).listen(true).unwrap();
         let address = RpcAddress::Inet(([127, 0, 0, 1], 0).into()).bound(&listener);
-        let ends = [address.connect(Duration::from_secs(60)).unwrap(), accept(&listener).unwrap()];
+        let ends = [address.connect(Duration::from_secs(60), true).unwrap(), accept(&listener).unwrap()];
         for end in ends {
             assert!(sockopt::socket_keepalive(&end).unwrap() && sockopt::tcp_nodelay(&end).unwrap());
             assert_eq!(sockopt::tcp_keepidle(&end).unwrap(), SILENT);

@@ -14,14 +14,16 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, send, sendmsg};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, recv, send, sendmsg,
+};
 
 use super::wire::{Command, FrameHeader, HEADER};
 use crate::disposal::{self, PeerFd};
 use crate::identity::CallingIdentity;
 use crate::ledger::{Charge, Resource};
 use crate::locked::lock;
-use crate::shm::{Received, receive_bytes};
+use crate::shm::{Received, receive_bytes, refuses_descriptors};
 use crate::{Error, OnewayBacklog, Result};
 
 /// Descriptors that the kernel lets travel with one message (`SCM_MAX_FD`).
@@ -88,6 +90,8 @@ pub(super) struct Connection {
     peer: CallingIdentity,
     /// Whether descriptors travel on it.
     descriptors: bool,
+    /// The kernel lets none come.
+    refuses: bool,
     inbound: Mutex<Inbound>,
     unsent: Mutex<UnsentFrame>,
     // What the peer has this process hold beside the socket.
@@ -145,7 +149,8 @@ impl Connection {
                 _ => others.push(charge),
             }
         }
-        Connection { socket, peer, descriptors, inbound, unsent, _charges: others }
+        let refuses = !descriptors && refuses_descriptors(socket.as_fd());
+        Connection { socket, peer, descriptors, refuses, inbound, unsent, _charges: others }
     }
 
     /// Ends it for both sides: whoever waits for it sees its end.
@@ -200,10 +205,17 @@ impl Connection {
                 }
             }
         }
-        // Descriptors that come although none may are taken, too: without room for them the kernel closes them here.
-        let Received { len, fds, .. } = match receive_bytes(self.as_fd(), inbound.room(), flags) {
-            Ok(received) if received.len == 0 => return Err(Error::Dead),
+        let received = if self.refuses {
+            // A tenth quicker: the kernel need not say what came along.
+            recv(&self.socket, inbound.room(), flags).map(|(_, len)| (len, Vec::new()))
+        } else {
+            // Descriptors that come although none may are taken, too: without room for them the kernel closes them here.
+            receive_bytes(self.as_fd(), inbound.room(), flags).map(|Received { len, fds, .. }| (len, fds))
+        };
+        let (len, fds) = match received {
+            Ok((0, _)) => return Err(Error::Dead),
             Ok(received) => received,
+            Err(Errno::INTR) => return Ok(Attempt::Done(())),
             Err(Errno::AGAIN) if matches!(wait, Wait::No) => return Ok(Attempt::Late),
             Err(Errno::AGAIN) => return Ok(Attempt::Done(())),
             Err(Errno::CONNRESET | Errno::PIPE | Errno::NOTCONN | Errno::TIMEDOUT) => {
@@ -510,6 +522,22 @@ mod tests {
         send();
         assert_eq!(next(&other).bytes.as_ptr(), memory);
         assert_eq!(lock(&one.unsent).bytes.capacity(), HEADER + 100, "the sender's, too");
+    }
+
+    #[test]
+    fn where_no_descriptor_may_travel_none_is_kept_and_new_kernels_let_none_come() {
+        let (one, other) = UnixStream::pair().unwrap();
+        crate::shm::refuse_descriptors(other.as_fd());
+        let [one, other] =
+            [one, other].map(|end| Connection::new(end.into(), CallingIdentity::own(), false, Vec::new()));
+        assert!(!one.refuses);
+        let (end, _writer) = std::io::pipe().unwrap();
+        let sent = one.send([&frame(1)], &[end.as_fd()], Wait::Forever, &mut nothing);
+        // Linux 6.16.
+        assert_eq!(sent.is_err(), other.refuses);
+        one.send([&frame(2)], &[], Wait::Forever, &mut nothing).unwrap();
+        let came = next(&other);
+        assert_eq!((came.body().len(), came.fds.len()), (if other.refuses { 2 } else { 1 }, 0));
     }
 
     #[test]

@@ -26,4 +26,6 @@ pub(crate) use call::serving::deeper;
 use call::{client, slot};
 pub(crate) use client::{me as caller, priority_changed};
 pub use engine::ShmEngine;
-pub(crate) use socket::{Received, peer as peer_of, receive_bytes, turn_down};
+pub(crate) use socket::{
+    Received, peer as peer_of, receive_bytes, refuse_descriptors, refuses_descriptors, turn_down,
+};

@@ -275,6 +275,42 @@ fn take_control(header: &libc::msghdr) -> (Vec<OwnedFd>, Option<CallingIdentity>
     (fds, sender)
 }
 
+/// Whether descriptors may be sent to a Unix socket (Linux 6.16).
+const SO_PASSRIGHTS: libc::c_int = 83;
+
+/// Has the kernel refuse descriptors that are sent to a socket, or to those that a listener accepts; before Linux 6.16 it
+/// cannot. To be said before anybody can send any.
+pub(crate) fn refuse_descriptors(socket: BorrowedFd<'_>) {
+    let no: libc::c_int = 0;
+    // SAFETY: an `int` of the length beside it. Where it fails, descriptors are taken and closed.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const no).cast(),
+            size_of_val(&no) as libc::socklen_t,
+        );
+    }
+}
+
+/// Whether no descriptor can come over a socket: bytes can be read without taking one.
+pub(crate) fn refuses_descriptors(socket: BorrowedFd<'_>) -> bool {
+    let mut passes: libc::c_int = 1;
+    let mut len = size_of_val(&passes) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to an `int`.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw mut passes).cast(),
+            &raw mut len,
+        )
+    };
+    outcome == 0 && passes == 0
+}
+
 /// Who made the connection at the other end, as of then (`SO_PEERCRED`).
 pub(crate) fn peer(socket: BorrowedFd<'_>) -> Result<CallingIdentity> {
     let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
