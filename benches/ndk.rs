@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use handoff_benches::{exit, run, subject, timed};
@@ -31,6 +32,8 @@ use interfaces::handoff::benches::{EchoProxy, EchoStub, IEcho};
 
 /// Bytes that go each way.
 const PAYLOADS: [usize; 2] = [8, 4096];
+/// Before a call that is to find its server asleep: with less, both sides look for each other.
+const PAUSE: Duration = Duration::from_micros(200);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -54,18 +57,25 @@ fn subjects() -> Result<Vec<Subject<'static>>> {
     for (place, placement) in places {
         for payload in PAYLOADS {
             let named = |what: &str| format!("{what}, {place}, {payload} B");
-            let calls = |what: &str, program| programs.calls(&named(what), program, placement, payload);
-            subjects.push(calls("call of Rust", Program::Rust)?);
-            subjects.push(
-                calls("call of C++", Program::Cpp)?
-                    .against(named("call of Rust"))
-                    .called(named("C++ beside Rust"))
-                    .goal(1.1, None),
-            );
+            let calls =
+                |what: &str, program, pause| programs.calls(&named(what), program, placement, payload, pause);
+            let beside_rust = |called: &str, rust: &str, cpp: &str, pause| -> Result<_> {
+                let cpp = calls(cpp, Program::Cpp, pause)?.against(named(rust)).called(named(called));
+                Ok([calls(rust, Program::Rust, pause)?, cpp.goal(1.1, None)])
+            };
+            subjects.extend(beside_rust("C++ beside Rust", "call of Rust", "call of C++", None)?);
+            if let Placement::TwoCpus(..) = placement {
+                subjects.extend(beside_rust(
+                    "C++ beside Rust, blocking",
+                    "blocking call of Rust",
+                    "blocking call of C++",
+                    Some(PAUSE),
+                )?);
+            }
             subjects.push(bare_socket(&named("bytes over a socket"), placement, payload)?);
-            subjects.push(calls("RPC of rsbinder", Program::Rsbinder)?);
+            subjects.push(calls("RPC of rsbinder", Program::Rsbinder, None)?);
             subjects.push(
-                calls("RPC of Handoff", Program::Rpc)?
+                calls("RPC of Handoff", Program::Rpc, None)?
                     .against(named("bytes over a socket"))
                     .called(named("Binder RPC beside its bytes over a bare socket"))
                     .goal(1.15, None)
@@ -118,10 +128,10 @@ impl Programs {
         let generated = Path::new(env!("OUT_DIR")).join("cpp");
         // Of a package that is a Rust library as well, cargo optimises none over all crates, as this program is.
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["rustc", "--profile", "bench", "--locked", "--package", "handoff-ndk", "--lib"]);
+        cargo.args(["rustc", "--profile", "bench-library", "--locked", "--package", "handoff-ndk", "--lib"]);
         finish(cargo.args(["--crate-type", "cdylib"]).current_dir(here))?;
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let library = scratch.with_file_name("release").join("libbinder_ndk.so");
+        let library = scratch.with_file_name("bench-library").join("libbinder_ndk.so");
         std::fs::copy(library, folder.path().join("libbinder_ndk.so"))?;
         let mut compiler = Command::new("g++");
         compiler.args(["-std=c++17", "-O2", "-Wall", "-Werror", "-o"]).arg(folder.path().join("echo"));
@@ -142,13 +152,14 @@ impl Programs {
         })
     }
 
-    /// A client and a server in two processes.
+    /// A client and a server in two processes. With a pause, each sample is one call after it.
     fn calls(
         &self,
         name: &str,
         program: Program,
         placement: Placement,
         payload: usize,
+        pause: Option<Duration>,
     ) -> Result<Subject<'static>> {
         let (client, server) = match placement {
             Placement::SameCpu(cpu) => (Some(cpu), Some(cpu)),
@@ -162,7 +173,10 @@ impl Programs {
         let (manager, folder) = (self.manager.clone(), std::rc::Rc::clone(&self.folder));
         subject(name, move |samples, calls| {
             let _kept = (&server, &manager, &folder);
-            Ok(client.time(payload, samples, calls)?)
+            Ok(match pause {
+                None => client.time(payload, samples, calls, Duration::ZERO)?,
+                Some(pause) => client.time(payload, samples, 1, pause)?,
+            })
         })
     }
 
@@ -213,9 +227,9 @@ impl Process {
         Ok(line.trim_end().to_owned())
     }
 
-    /// Nanoseconds a call of each sample.
-    fn time(&mut self, payload: usize, samples: u32, calls: u32) -> Result<Vec<f64>> {
-        writeln!(self.input, "{payload} {samples} {calls}")?;
+    /// Nanoseconds a call of each sample, before which the client sleeps.
+    fn time(&mut self, payload: usize, samples: u32, calls: u32, pause: Duration) -> Result<Vec<f64>> {
+        writeln!(self.input, "{payload} {samples} {calls} {}", pause.as_micros())?;
         let line = self.line()?;
         let times: Vec<f64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
         ensure!(times.len() == samples as usize, "{} of {samples} samples came", times.len());
@@ -250,12 +264,13 @@ fn call(name: &str) -> Result<()> {
 }
 
 fn rpc_serve(socket: &Path) -> Result<()> {
-    let _server = RpcServer::builder(socket).serve(EchoStub::new(Echo).binder())?;
+    let _server = RpcServer::builder(socket).descriptors(false).serve(EchoStub::new(Echo).binder())?;
     until_told()
 }
 
 fn rpc_call(socket: &Path) -> Result<()> {
-    let session = RpcSession::connect(socket)?;
+    // As libbinder's and rsbinder's by default, and as the bare socket.
+    let session = RpcSession::builder(socket).descriptors(false).connect()?;
     answer(&EchoProxy::from_binder(session.root()?)?)
 }
 
@@ -266,19 +281,26 @@ fn until_told() -> Result<()> {
     Ok(())
 }
 
-/// Times calls for as long as lines come, each with a payload, samples and calls of each sample.
+/// Times calls for as long as lines come, each with a payload, samples, calls of each sample, and microseconds to sleep before
+/// each.
 fn answer(echo: &EchoProxy) -> Result<()> {
     println!("ready");
     for line in std::io::stdin().lines() {
         let line = line?;
         let numbers: Vec<u32> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-        let [payload, samples, calls] = numbers[..] else { bail!("{line:?} is not three numbers") };
+        let [payload, samples, calls, pause] = numbers[..] else { bail!("{line:?} is not four numbers") };
         let bytes = vec![7; payload as usize];
         let mut back = Vec::new();
-        let times = timed(samples, calls, || {
-            back = echo.echo(&bytes)?;
-            Ok(())
-        })?;
+        let mut times = Vec::new();
+        for _ in 0..samples {
+            if pause > 0 {
+                std::thread::sleep(Duration::from_micros(pause.into()));
+            }
+            times.extend(timed(1, calls, || {
+                back = echo.echo(&bytes)?;
+                Ok(())
+            })?);
+        }
         ensure!(back == bytes, "other bytes came back");
         println!("{}", times.iter().map(f64::to_string).collect::<Vec<_>>().join(" "));
     }

@@ -1,5 +1,6 @@
 /* The service of `benches/ndk.rs`, and a client that times it, as a HAL has them. `serve NAME` offers it until its standard
- * input ends; `call NAME` reads a line with a payload, samples and calls of each sample, and writes each sample's nanoseconds a call. */
+ * input ends; `call NAME` reads a line with a payload, samples, calls of each sample and microseconds to sleep before each, and
+ * writes each sample's nanoseconds a call. */
 
 #include <aidl/handoff/benches/BnEcho.h>
 #include <android/binder_manager.h>
@@ -8,6 +9,7 @@
 #include <chrono>
 #include <iostream>
 #include <string>
+#include <thread>
 #include <vector>
 
 using aidl::handoff::benches::BnEcho;
@@ -34,12 +36,13 @@ static int call(const char* name) {
     auto echo = IEcho::fromBinder(ndk::SpAIBinder(AServiceManager_waitForService(name)));
     if (echo == nullptr) return 1;
     std::cout << "ready" << std::endl;
-    size_t payload, samples, calls;
-    while (std::cin >> payload >> samples >> calls) {
+    size_t payload, samples, calls, pause;
+    while (std::cin >> payload >> samples >> calls >> pause) {
         const Bytes bytes(payload, 7);
         Bytes back;
         std::vector<double> times(samples);
         for (double& time : times) {
+            if (pause > 0) std::this_thread::sleep_for(std::chrono::microseconds(pause));
             const auto begin = std::chrono::steady_clock::now();
             for (size_t i = 0; i < calls; i++) {
                 if (!echo->echo(bytes, &back).isOk()) return 1;

@@ -229,7 +229,7 @@ fn time_call(path: &str) {
     for line in std::io::stdin().lines() {
         let line = line.expect("a line");
         let numbers: Vec<u32> = line.split(' ').map(|number| number.parse().expect("a number")).collect();
-        let [payload, samples, calls] = numbers[..] else { panic!("{line:?} is not three numbers") };
+        let [payload, samples, calls, 0] = numbers[..] else { panic!("{line:?} is not three numbers and a 0") };
         let (bytes, mut back) = (vec![7; payload as usize], Vec::new());
         let times = (0..samples).map(|_| {
             let begin = Instant::now();
