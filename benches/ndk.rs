@@ -59,23 +59,24 @@ fn subjects() -> Result<Vec<Subject<'static>>> {
             let named = |what: &str| format!("{what}, {place}, {payload} B");
             let calls =
                 |what: &str, program, pause| programs.calls(&named(what), program, placement, payload, pause);
-            let beside_rust = |called: &str, rust: &str, cpp: &str, pause| -> Result<_> {
-                let cpp = calls(cpp, Program::Cpp, pause)?.against(named(rust)).called(named(called));
-                Ok([calls(rust, Program::Rust, pause)?, cpp.goal(1.1, None)])
-            };
-            subjects.extend(beside_rust("C++ beside Rust", "call of Rust", "call of C++", None)?);
+            let mut ways = vec![("C++ beside Rust", "call", Duration::ZERO)];
             if let Placement::TwoCpus(..) = placement {
-                subjects.extend(beside_rust(
-                    "C++ beside Rust, blocking",
-                    "blocking call of Rust",
-                    "blocking call of C++",
-                    Some(PAUSE),
-                )?);
+                ways.push(("C++ beside Rust, blocking", "blocking call", PAUSE));
+            }
+            for (compared, call, pause) in ways {
+                let (rust, cpp) = (format!("{call} of Rust"), format!("{call} of C++"));
+                subjects.push(calls(&rust, Program::Rust, pause)?);
+                subjects.push(
+                    calls(&cpp, Program::Cpp, pause)?
+                        .against(named(&rust))
+                        .called(named(compared))
+                        .goal(1.1, None),
+                );
             }
             subjects.push(bare_socket(&named("bytes over a socket"), placement, payload)?);
-            subjects.push(calls("RPC of rsbinder", Program::Rsbinder, None)?);
+            subjects.push(calls("RPC of rsbinder", Program::Rsbinder, Duration::ZERO)?);
             subjects.push(
-                calls("RPC of Handoff", Program::Rpc, None)?
+                calls("RPC of Handoff", Program::Rpc, Duration::ZERO)?
                     .against(named("bytes over a socket"))
                     .called(named("Binder RPC beside its bytes over a bare socket"))
                     .goal(1.15, None)
@@ -159,7 +160,7 @@ impl Programs {
         program: Program,
         placement: Placement,
         payload: usize,
-        pause: Option<Duration>,
+        pause: Duration,
     ) -> Result<Subject<'static>> {
         let (client, server) = match placement {
             Placement::SameCpu(cpu) => (Some(cpu), Some(cpu)),
@@ -173,10 +174,8 @@ impl Programs {
         let (manager, folder) = (self.manager.clone(), std::rc::Rc::clone(&self.folder));
         subject(name, move |samples, calls| {
             let _kept = (&server, &manager, &folder);
-            Ok(match pause {
-                None => client.time(payload, samples, calls, Duration::ZERO)?,
-                Some(pause) => client.time(payload, samples, 1, pause)?,
-            })
+            let calls = if pause.is_zero() { calls } else { 1 };
+            Ok(client.time(payload, samples, calls, pause)?)
         })
     }
 
@@ -281,8 +280,8 @@ fn until_told() -> Result<()> {
     Ok(())
 }
 
-/// Times calls for as long as lines come, each with a payload, samples, calls of each sample, and microseconds to sleep before
-/// each.
+/// Times calls for as long as lines come, each with a payload, samples, calls of each sample, and the microseconds to sleep
+/// before a sample.
 fn answer(echo: &EchoProxy) -> Result<()> {
     println!("ready");
     for line in std::io::stdin().lines() {

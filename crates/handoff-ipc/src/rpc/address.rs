@@ -87,8 +87,8 @@ impl RpcAddress {
         address.map(Some).map_err(|error| Error::io(format!("{self} cannot be a socket"), error))
     }
 
-    /// Connects to whoever listens there. Where nobody accepts, that takes so long and no longer. Unless descriptors are to
-    /// travel, the kernel refuses them where it can.
+    /// Connects to whoever listens there. Where nobody accepts, that takes so long and no longer. Descriptors as for
+    /// [`new_socket`].
     pub(super) fn connect(&self, timeout: Duration, descriptors: bool) -> Result<OwnedFd> {
         let failed = |error: std::io::Error| Error::io(format!("no RPC server answers at {self}"), error);
         // None at all would be one without end.
@@ -99,10 +99,7 @@ impl RpcAddress {
             return Ok(stream);
         }
         let Some(address) = self.unix()? else { return Err(Error::Dead) };
-        let socket = new_socket()?;
-        if !descriptors {
-            shm::refuse_descriptors(socket.as_fd());
-        }
+        let socket = new_socket(descriptors)?;
         // While the listener's queue is full, connecting waits for as long as sending may (unix(7)).
         let set = |timeout| sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, timeout);
         set(Some(timeout))
@@ -113,17 +110,14 @@ impl RpcAddress {
     }
 
     /// Listens there; in place of a socket file that nobody listens at, if there is one. Descriptors as for
-    /// [`RpcAddress::connect`].
+    /// [`new_socket`].
     pub(super) fn listen(&self, descriptors: bool) -> Result<OwnedFd> {
         let failed = |error: std::io::Error| Error::io(format!("cannot listen at {self}"), error);
         if let RpcAddress::Inet(address) = self {
             return Ok(TcpListener::bind(address).map_err(failed)?.into());
         }
         let Some(address) = self.unix()? else { return Err(Error::Dead) };
-        let listener = new_socket()?;
-        if !descriptors {
-            shm::refuse_descriptors(listener.as_fd());
-        }
+        let listener = new_socket(descriptors)?;
         if let Err(error) = bind(&listener, &address) {
             let RpcAddress::Path(path) = self else { return Err(failed(error.into())) };
             let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
@@ -152,16 +146,21 @@ impl RpcAddress {
 
 /// Whether nobody listens at a socket file. One whose queue is full is there, and may be full for ever.
 fn is_dead(address: &SocketAddrUnix) -> Result<bool> {
-    let probe = new_socket()?;
+    let probe = new_socket(true)?;
     let soon = Some(Duration::from_millis(1));
     sockopt::set_socket_timeout(&probe, sockopt::Timeout::Send, soon)
         .map_err(|error| Error::io("cannot limit how long connecting takes", error))?;
     Ok(connect(probe, address) == Err(rustix::io::Errno::CONNREFUSED))
 }
 
-fn new_socket() -> Result<OwnedFd> {
-    socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-        .map_err(|error| Error::io("cannot make a socket", error))
+/// Unless descriptors are to travel, the kernel refuses those that are sent to it where it can.
+fn new_socket(descriptors: bool) -> Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .map_err(|error| Error::io("cannot make a socket", error))?;
+    if !descriptors {
+        shm::refuse_descriptors(socket.as_fd());
+    }
+    Ok(socket)
 }
 
 /// Waits until somebody connects, or the listener was shut down.
@@ -243,13 +242,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rpc.sock");
         let address = SocketAddrUnix::new(&path).unwrap();
-        let listener = new_socket().unwrap();
+        let listener = new_socket(true).unwrap();
         bind(&listener, &address).unwrap();
         listen(&listener, 0).unwrap();
         // Nobody accepts them.
         let mut waiting = Vec::new();
         loop {
-            let socket = new_socket().unwrap();
+            let socket = new_socket(true).unwrap();
             rustix::io::ioctl_fionbio(&socket, true).unwrap();
             if connect(&socket, &address).is_err() {
                 break;

@@ -280,6 +280,7 @@ impl Connection {
         self.flush_frame(&mut lock(&self.unsent), wait, meanwhile)
     }
 
+    /// [`Connection::flush`], where the caller has it locked.
     fn flush_frame(
         &self,
         unsent: &mut UnsentFrame,

@@ -33,7 +33,7 @@ struct Node {
     _charge: Charge,
     // References that the peer was given and has not given back.
     sent: u64,
-    // References that the peer gave, to be given back.
+    // References that the peer gave to its object, to be given back. Those to an own one are owed at once.
     received: u64,
     // Of the oneway call that is sent next, or is expected next.
     number: u64,
@@ -112,14 +112,14 @@ impl Nodes {
     /// An object that came over the session; this process has one reference more.
     pub(super) fn enter(&mut self, session: &Arc<Session>, address: Address) -> Result<Binder> {
         if let Some(node) = self.by_address.get_mut(&address) {
-            node.received += 1;
             return match &mut node.object {
                 Object::Own(own) => {
                     let own = Arc::clone(own);
-                    self.settle(address);
+                    self.owe(DecStrong { address, amount: 1 });
                     Ok(Binder(Reference::Local(own)))
                 }
                 Object::Peers(proxy) => {
+                    node.received += 1;
                     let remote = proxy.upgrade().unwrap_or_else(|| {
                         let remote = RpcRemote::new(session, address);
                         *proxy = Arc::downgrade(&remote);
@@ -141,10 +141,10 @@ impl Nodes {
 
     /// Own object that is called. The reference that came with the call is owed.
     pub(super) fn called(&mut self, address: Address) -> Result<Arc<LocalNode>> {
-        match self.by_address.get_mut(&address) {
-            Some(Node { object: Object::Own(own), received, .. }) => {
-                let (own, amount) = (Arc::clone(own), std::mem::take(received) + 1);
-                self.owe(DecStrong { address, amount: u32::try_from(amount).unwrap_or(u32::MAX) });
+        match self.by_address.get(&address) {
+            Some(Node { object: Object::Own(own), .. }) => {
+                let own = Arc::clone(own);
+                self.owe(DecStrong { address, amount: 1 });
                 Ok(own)
             }
             _ => Err(Error::UnknownObject(address.0)),
@@ -197,24 +197,15 @@ impl Nodes {
         Ok(())
     }
 
-    /// Owes the peer all references of an object that this process needs no longer.
-    fn settle(&mut self, address: Address) {
-        let Some(node) = self.by_address.get_mut(&address) else { return };
-        let received = std::mem::take(&mut node.received);
-        if received > 0 {
-            self.owe(DecStrong { address, amount: u32::try_from(received).unwrap_or(u32::MAX) });
-        }
-    }
-
     /// The last proxy of an object of the peer is gone.
     pub(super) fn forget(&mut self, address: Address) {
-        let Some(Node { object: Object::Peers(proxy), sent, .. }) = self.by_address.get(&address) else {
-            return;
-        };
+        let Some(node) = self.by_address.get(&address) else { return };
+        let Object::Peers(proxy) = &node.object else { return };
         // Another one may have come meanwhile, or a call is on its way, which the references keep the object for.
-        if proxy.strong_count() == 0 && *sent == 0 {
-            self.settle(address);
+        if proxy.strong_count() == 0 && node.sent == 0 {
+            let amount = u32::try_from(node.received).unwrap_or(u32::MAX);
             self.by_address.remove(&address);
+            self.owe(DecStrong { address, amount });
         }
     }
 
