@@ -30,6 +30,7 @@ mod interfaces {
 
 use interfaces::handoff::benches::{EchoProxy, EchoStub, IEcho};
 
+const LIBRARY: &str = "libbinder_ndk.so";
 /// Bytes that go each way.
 const PAYLOADS: [usize; 2] = [8, 4096];
 /// Before a call that is to find its server asleep: with less, both sides look for each other.
@@ -132,8 +133,8 @@ impl Programs {
         cargo.args(["rustc", "--profile", "bench-library", "--locked", "--package", "handoff-ndk", "--lib"]);
         finish(cargo.args(["--crate-type", "cdylib"]).current_dir(here))?;
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let library = scratch.with_file_name("bench-library").join("libbinder_ndk.so");
-        std::fs::copy(library, folder.path().join("libbinder_ndk.so"))?;
+        let library = scratch.with_file_name("bench-library").join(LIBRARY);
+        std::fs::copy(library, folder.path().join(LIBRARY))?;
         let mut compiler = Command::new("g++");
         compiler.args(["-std=c++17", "-O2", "-Wall", "-Werror", "-o"]).arg(folder.path().join("echo"));
         compiler.arg("-I").arg(here.join("../crates/handoff-ndk/include")).arg("-I").arg(&generated);
@@ -181,7 +182,7 @@ impl Programs {
 
     fn start(&self, program: Program, role: &str, cpu: Option<usize>) -> Result<Process> {
         let this = std::env::current_exe()?;
-        let (program, role) = match program {
+        let (path, role) = match program {
             Program::Rust => (this, role.to_owned()),
             Program::Cpp => (self.folder.path().join("echo"), role.to_owned()),
             Program::Rpc => (this, format!("rpc-{role}")),
@@ -190,11 +191,26 @@ impl Programs {
         // The name of a service, or of a socket.
         let place = self.folder.path().join(self.started.get().to_string());
         let socket = self.manager.socket().context("a private manager has a socket")?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(path);
         command.arg(role).arg(place).env(SOCKET_VARIABLE, socket);
+        // Cargo names folders there, which the loader searches first: another build's library may be in them.
+        command.env_remove("LD_LIBRARY_PATH");
         // What is started runs where this thread may.
         let _pinned = cpu.map(|cpu| AffinityGuard::pin(&CpuSet::of(cpu as CpuId))).transpose()?;
-        Process::start(&mut command)
+        let process = Process::start(&mut command)?;
+        if let Program::Cpp = program {
+            self.check_library(&process)?;
+        }
+        Ok(process)
+    }
+
+    /// An error unless a program has loaded the library that was compiled for it.
+    fn check_library(&self, process: &Process) -> Result<()> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.child.id()))?;
+        let library = self.folder.path().canonicalize()?.join(LIBRARY);
+        let found = maps.lines().any(|line| line.ends_with(&format!(" {}", library.display())));
+        ensure!(found, "the C++ has loaded another library than {}", library.display());
+        Ok(())
     }
 }
 
