@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,18 +34,30 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Calls after which a thread looks at its own priority again.
 const PRIORITY_AGE: u32 = 16;
 
-/// What a thread remembers of itself.
+/// What a thread remembers of itself. One place for all of it: in a shared library, each access to what is a thread's own is a
+/// call of the linker's.
 struct Me {
     priority: Cell<u32>,
     tid: Cell<u32>,
     age: Cell<u32>,
+    // Slots that this thread used before, the last one at the end. Nothing frees them but `Return`.
+    cache: RefCell<ManuallyDrop<Vec<Arc<CallerSlot>>>>,
+    // Whether `Return` has not run yet, and will.
+    keeps: Cell<bool>,
 }
 
 thread_local! {
-    static ME: Me = const { Me { priority: Cell::new(0), tid: Cell::new(0), age: Cell::new(0) } };
-    // Slots that this thread used before, the last one at the end.
-    static CACHE: RefCell<Vec<Arc<CallerSlot>>> = const { RefCell::new(Vec::new()) };
-    static CACHE_OWNER: Return = const { Return };
+    // Nothing is done with it at the thread's end, so that what runs then can still call.
+    static ME: Me = const {
+        Me {
+            priority: Cell::new(0),
+            tid: Cell::new(0),
+            age: Cell::new(0),
+            cache: RefCell::new(ManuallyDrop::new(Vec::new())),
+            keeps: Cell::new(false),
+        }
+    };
+    static RETURN: Return = const { Return };
 }
 
 /// Gives a thread's slots back to their links when it ends, for the next thread of its urgency.
@@ -52,8 +65,11 @@ struct Return;
 
 impl Drop for Return {
     fn drop(&mut self) {
-        let slots = CACHE.try_with(|cache| std::mem::take(&mut *cache.borrow_mut()));
-        for slot in slots.unwrap_or_default() {
+        let slots = ME.with(|me| {
+            me.keeps.set(false);
+            std::mem::take(&mut **me.cache.borrow_mut())
+        });
+        for slot in slots {
             slot.give_back();
         }
     }
@@ -69,19 +85,24 @@ pub(crate) fn priority_changed() {
 /// The calling thread's priority, packed, and its id.
 #[inline]
 pub(crate) fn me() -> (u32, u32) {
-    ME.with(|me| {
-        let age = me.age.get();
+    ME.with(Me::identity)
+}
+
+impl Me {
+    #[inline]
+    fn identity(&self) -> (u32, u32) {
+        let age = self.age.get();
         if age == 0 {
-            if me.tid.get() == 0 {
-                me.tid.set(Tid::current().as_raw().unsigned_abs());
+            if self.tid.get() == 0 {
+                self.tid.set(Tid::current().as_raw().unsigned_abs());
             }
-            me.priority.set(Priority::current().map_or(0, Priority::pack));
-            me.age.set(PRIORITY_AGE);
+            self.priority.set(Priority::current().map_or(0, Priority::pack));
+            self.age.set(PRIORITY_AGE);
         } else {
-            me.age.set(age - 1);
+            self.age.set(age - 1);
         }
-        (me.priority.get(), me.tid.get())
-    })
+        (self.priority.get(), self.tid.get())
+    }
 }
 
 /// A slot for the class: one that was used in it before, or a new one.
@@ -126,33 +147,34 @@ fn is_settled(link: &Arc<Link>, shared: &Arc<CallerSlot>) -> bool {
 
 /// A slot taken out of the thread's cache for one call.
 struct CachedSlot<'a> {
+    me: &'a Me,
     link: &'a Arc<Link>,
     slot: Option<Arc<CallerSlot>>,
 }
 
 impl<'a> CachedSlot<'a> {
     #[inline]
-    fn take(link: &'a Arc<Link>, class: u64) -> Result<Self> {
-        let cached = CACHE.try_with(|cache| {
-            let mut cache = cache.borrow_mut();
-            let fits = |slot: &Arc<CallerSlot>| slot.is_for(&link.caller_slots, class);
-            match cache.last() {
-                Some(last) if fits(last) => cache.pop(),
-                _ => cache.iter().rposition(fits).map(|at| cache.swap_remove(at)),
-            }
-        });
-        let slot = match cached.ok().flatten() {
-            Some(slot) => slot,
-            None => Self::take_slowly(link, class)?,
+    fn take(me: &'a Me, link: &'a Arc<Link>, class: u64) -> Result<Self> {
+        let fits = |slot: &Arc<CallerSlot>| slot.is_for(&link.caller_slots, class);
+        let mut cache = me.cache.borrow_mut();
+        let cached = match cache.last() {
+            Some(last) if fits(last) => cache.pop(),
+            _ => cache.iter().rposition(fits).map(|at| cache.swap_remove(at)),
         };
-        Ok(CachedSlot { link, slot: Some(slot) })
+        drop(cache);
+        let slot = match cached {
+            Some(slot) => slot,
+            None => Self::take_slowly(me, link, class)?,
+        };
+        Ok(CachedSlot { me, link, slot: Some(slot) })
     }
 
     #[cold]
-    fn take_slowly(link: &Arc<Link>, class: u64) -> Result<Arc<CallerSlot>> {
+    fn take_slowly(me: &Me, link: &Arc<Link>, class: u64) -> Result<Arc<CallerSlot>> {
         // Slots of links that died while this thread did not look.
-        let _ = CACHE.try_with(|cache| cache.borrow_mut().retain(|slot| !slot.is_dead()));
-        let _ = CACHE_OWNER.try_with(|_| ());
+        me.cache.borrow_mut().retain(|slot| !slot.is_dead());
+        // Once it has run it cannot be had again.
+        me.keeps.set(RETURN.try_with(|_| ()).is_ok());
         free_or_new(link, class)
     }
 }
@@ -161,18 +183,10 @@ impl Drop for CachedSlot<'_> {
     #[inline]
     fn drop(&mut self) {
         let Some(slot) = self.slot.take() else { return };
-        if !is_settled(self.link, &slot) {
-            // Given up: not before its late reply came may it carry another call.
-            slot.give_back();
-            return;
-        }
-        let mut slot = Some(slot);
-        let kept = CACHE.try_with(|cache| {
-            if let (Some(slot), Ok(mut cache)) = (slot.take(), cache.try_borrow_mut()) {
-                cache.push(slot);
-            }
-        });
-        if let (Err(_), Some(slot)) = (kept, slot) {
+        // Given up: not before its late reply came may it carry another call.
+        if is_settled(self.link, &slot) && self.me.keeps.get() {
+            self.me.cache.borrow_mut().push(slot);
+        } else {
             slot.give_back();
         }
     }
@@ -183,18 +197,29 @@ impl Drop for CachedSlot<'_> {
 const NESTED: u64 = 1 << 32;
 
 #[inline]
-#[allow(unsafe_code)]
 pub(crate) fn transact(
     remote: &RemoteNode,
     call: &OutCall,
     write: WriteFn<'_>,
     read: ReadFn<'_>,
 ) -> Result<()> {
+    ME.with(|me| transact_as(me, remote, call, write, read))
+}
+
+#[inline]
+#[allow(unsafe_code)]
+fn transact_as(
+    me: &Me,
+    remote: &RemoteNode,
+    call: &OutCall,
+    write: WriteFn<'_>,
+    read: ReadFn<'_>,
+) -> Result<()> {
     let link = &remote.link;
-    let (priority, tid) = me();
+    let (priority, tid) = me.identity();
     let outer = serving::innermost(link);
     let class = u64::from(priority) | if outer.is_some() { NESTED } else { 0 };
-    let held = CachedSlot::take(link, class)?;
+    let held = CachedSlot::take(me, link, class)?;
     // `take` gave one, and only `drop` takes it out.
     let Some(shared) = &held.slot else { return Err(Error::Dead) };
     let mut claimed = shared.claim().map_err(|error| shared.why_dead(error))?;
