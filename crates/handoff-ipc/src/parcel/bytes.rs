@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::copy::copy;
+use super::copy::{copy, room_for};
 
 /// Bytes inside a parcel, borrowed from where the engine received them.
 ///
@@ -82,10 +82,13 @@ impl<'a> SharedBytes<'a> {
     }
 
     /// A private copy in the place of what a vector holds, whose memory is used again.
+    #[inline]
     pub(crate) fn copy_into(&self, private: &mut Vec<u8>) {
         private.clear();
-        private.reserve_exact(self.len);
-        // SAFETY: as in `copy_to`; the capacity was just reserved, and all of it is written
+        if private.capacity() < self.len {
+            private.reserve_exact(room_for(self.len));
+        }
+        // SAFETY: as in `copy_to`; the capacity was just looked at, and all of it is written
         // before the length says so.
         unsafe {
             self.copy_to_raw(private.as_mut_ptr());
@@ -140,12 +143,13 @@ impl<'a> SharedBytes<'a> {
         same && rest.iter().zip(at_rest..).all(|(byte, at)| self.get(at) == Some(*byte))
     }
 
-    /// Copies all bytes to `to`, which the caller guarantees to be writable.
+    /// Copies all bytes to `to`, as fast as this machine can: where the C library's copy of some lengths goes byte by byte because
+    /// of how both places lie in their pages, another one is taken.
     ///
     /// # Safety
     /// `self.len()` bytes from `to` must be writable and must not overlap this range.
     #[inline]
-    pub(crate) unsafe fn copy_to_raw(&self, to: *mut u8) {
+    pub unsafe fn copy_to_raw(&self, to: *mut u8) {
         // SAFETY: by the caller for `to`, by the type's invariant for `start`.
         unsafe { copy(self.start, to, self.len) }
     }

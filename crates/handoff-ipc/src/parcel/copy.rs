@@ -16,6 +16,13 @@ const PIECE: usize = 64 << 10;
 const SHORT_PIECE: usize = 31 * 64;
 const PAGE: usize = 4096;
 
+/// Memory for a copy of `len` bytes that its owner may copy on with the C library, into memory of just that size: allocators
+/// put that 16 bytes further into its page, which is what [`SHORT_PIECE`] tells of, unless this one is longer by a cache line.
+#[inline]
+pub(super) fn room_for(len: usize) -> usize {
+    if len > SHORT_PIECE { len + 64 } else { len }
+}
+
 /// Copies `len` bytes.
 ///
 /// Large runs go piece by piece from the end to the beginning. Whoever reads a parcel begins at its beginning,

@@ -114,12 +114,22 @@ binder_status_t writeNumbers(AParcel* parcel, const N* items, int32_t length) {
     }
 }
 
+/* Some processors copy more bytes than this a byte at a time where the copy begins up to a cache line further into its page than
+ * the original does. Allocators put a copy of the same length 16 bytes further, unless the original is a cache line longer. */
+constexpr size_t kShortCopy = 31 * 64;
+
 /* Makes a vector of what a function of the C API allocates and fills: `N` is the item there, `T` the same one here. */
 template <typename T, typename N>
 bool allocateVector(void* data, int32_t length, N** buffer) {
     if (length < 0) return false;
     auto* vector = static_cast<std::vector<T>*>(data);
-    vector->resize(static_cast<size_t>(length));
+    const size_t count = static_cast<size_t>(length);
+    if (vector->capacity() == 0 && count * sizeof(T) <= kShortCopy) {
+        *vector = std::vector<T>(count);
+    } else {
+        if (vector->capacity() < count) vector->reserve(count + 64 / sizeof(T));
+        vector->resize(count);
+    }
     *buffer = reinterpret_cast<N*>(vector->data());
     return true;
 }
