@@ -4,7 +4,7 @@ use crate::Result;
 use crate::call::Call;
 use crate::interface::InterfaceId;
 use crate::object::{Service, Transaction};
-use crate::parcel::Parcel;
+use crate::parcel::{Parcel, ParcelData};
 
 /// A service that is one function from a parcel to another.
 ///
@@ -73,7 +73,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// If it does not fit.
-    pub fn replace_reply(&mut self, reply: &Parcel) -> Result<()> {
+    pub fn replace_reply(&mut self, reply: &ParcelData) -> Result<()> {
         self.reply.truncate(0);
         reply.send(&mut self.reply)
     }

@@ -16,6 +16,7 @@ use crate::status::{
     STATUS_BAD_VALUE, STATUS_INVALID_OPERATION, STATUS_OK, STATUS_UNEXPECTED_NULL, STATUS_UNKNOWN_ERROR,
     binder_status_t, status_of,
 };
+use crate::thread::{self, Thread};
 use crate::{engine, polling};
 
 pub use crate::object::AIBinder;
@@ -165,7 +166,7 @@ pub unsafe extern "C" fn AIBinder_prepareTransaction(
         eprintln!("libbinder_ndk: a class must be associated with an object before it is called");
         return STATUS_INVALID_OPERATION;
     }
-    let mut parcel = AParcel::take_spare();
+    let mut parcel = thread::with(Thread::take);
     parcel.meant_for = Some(binder.addr());
     // SAFETY: there is room for a pointer, by the header's promise.
     unsafe { data.write(parcel.give()) };
@@ -211,7 +212,10 @@ pub unsafe extern "C-unwind" fn AIBinder_transact(
     let is_secret = flags & FLAG_CLEAR_BUF != 0 || parcel.is_sensitive.get();
     parcel.is_sensitive.set(is_secret);
     let class = object.class();
-    match engine::transact(&node, class, code, &mut parcel, flags & FLAG_ONEWAY != 0, is_secret) {
+    let oneway = flags & FLAG_ONEWAY != 0;
+    let transact =
+        |thread: &Thread| engine::transact(thread, &node, class, code, &mut parcel, oneway, is_secret);
+    match thread::with(transact) {
         Ok(()) => {
             // SAFETY: there is room for a pointer, by the header's promise.
             unsafe { reply.write(parcel.give()) };
@@ -243,8 +247,11 @@ pub unsafe extern "C-unwind" fn AIBinder_dump(
     // SAFETY: so many strings by the header's promise.
     let text = |index| unsafe { CStr::from_ptr(*args.add(index)) }.to_string_lossy().into_owned();
     let args: Vec<String> = (0..count as usize).map(text).collect();
-    let _calling = polling::Calling::begin();
-    match remote.dump(&args) {
+    let dumped = thread::with(|thread| {
+        let _calling = polling::Calling::begin(thread);
+        remote.dump(&args)
+    });
+    match dumped {
         // SAFETY: open by the header's promise; the write fails if it is not.
         Ok(text) => engine::write_all(unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) }, text.as_bytes()),
         Err(error) => status_of(&error),
@@ -449,7 +456,7 @@ mod tests {
         let weak = served.downgrade();
         let object = AIBinder::give(AIBinder::of(served));
         OBJECT.set((object.expose_provenance(), weak.clone())).unwrap();
-        let mut parcel = AParcel::take_spare();
+        let mut parcel = thread::with(Thread::take);
         parcel.meant_for = Some(object.addr());
         let (mut data, mut reply) = (parcel.give(), std::ptr::null_mut());
         // SAFETY: the object is held until it is called.

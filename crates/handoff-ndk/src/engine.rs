@@ -17,30 +17,23 @@ use crate::class::{AIBinder_Class, HandleShellCommand, OnDump, transaction_code_
 use crate::object::AIBinder;
 use crate::parcel::{AParcel, StatusResult};
 use crate::status::{STATUS_FAILED_TRANSACTION, STATUS_OK, binder_status_t, status_of};
+use crate::thread::{self, Serving, Thread};
 use crate::{polling, process};
-
-/// A call that a thread serves.
-struct Serving {
-    /// The security context of its caller.
-    sid: Option<CString>,
-    /// Its caller, where another thread took the call.
-    caller: Option<CallingIdentity>,
-}
-
-thread_local! {
-    // The innermost call that this thread serves: null, or on the stack of the [`serving`] that runs and put it here. Nothing
-    // else writes it, and one access to what is a thread's own is enough for a call: each is a call of the linker's.
-    static SERVING: Cell<*const Serving> = const { Cell::new(std::ptr::null()) };
-}
 
 /// What the innermost call that this thread serves tells.
 fn innermost<T>(tell: impl FnOnce(&Serving) -> T) -> Option<T> {
-    // SAFETY: as said at SERVING: who put it there has not returned, and nobody has a mutable reference to it.
-    unsafe { SERVING.get().as_ref() }.map(tell)
+    // SAFETY: who put it there has not returned, and nobody has a mutable reference to it.
+    thread::with(|thread| unsafe { thread.serving.get().as_ref() }.map(tell))
 }
 
 /// Does `work` as a part of serving a call.
-fn serving<R>(sid: Option<CString>, caller: Option<CallingIdentity>, work: impl FnOnce() -> R) -> R {
+#[inline]
+fn serving<R>(
+    thread: &Thread,
+    sid: Option<CString>,
+    caller: Option<CallingIdentity>,
+    work: impl FnOnce() -> R,
+) -> R {
     /// Puts back the call that this one came in the middle of, also when `work` unwinds.
     struct Back<'a>(&'a Cell<*const Serving>, *const Serving);
     impl Drop for Back<'_> {
@@ -48,11 +41,9 @@ fn serving<R>(sid: Option<CString>, caller: Option<CallingIdentity>, work: impl 
             self.0.set(self.1);
         }
     }
-    SERVING.with(|innermost| {
-        let call = Serving { sid, caller };
-        let _back = Back(innermost, innermost.replace(&raw const call));
-        work()
-    })
+    let call = Serving { sid, caller };
+    let _back = Back(&thread.serving, thread.serving.replace(&raw const call));
+    work()
 }
 
 pub(crate) fn caller() -> CallingIdentity {
@@ -60,7 +51,7 @@ pub(crate) fn caller() -> CallingIdentity {
 }
 
 pub(crate) fn is_serving() -> bool {
-    !SERVING.get().is_null()
+    thread::with(|thread| !thread.serving.get().is_null())
 }
 
 pub(crate) fn caller_sid() -> *const c_char {
@@ -73,7 +64,9 @@ pub(crate) fn serve(object: Arc<AIBinder>) -> Binder {
 }
 
 /// Carries one transaction, whose reply takes the request's place.
+#[inline]
 pub(crate) fn transact(
+    thread: &Thread,
     node: &Binder,
     class: Option<&AIBinder_Class>,
     code: transaction_code_t,
@@ -84,8 +77,8 @@ pub(crate) fn transact(
     let call = node.transaction(code).interface(class.map(|class| class.interface));
     let call = if is_secret { call.clear_buffers() } else { call };
     // Dropped after the call: code of C runs where an object ends, and may call, which the reply's place is not for.
-    let mut sent: Vec<(usize, ParcelObject)> = Vec::new();
-    let _calling = polling::Calling::begin();
+    let mut sent: Option<Vec<(usize, ParcelObject)>> = None;
+    let _calling = polling::Calling::begin(thread);
     let transacted = parcel.lend(|parcel| {
         if oneway {
             return call.oneway(|data| parcel.send(data));
@@ -95,7 +88,7 @@ pub(crate) fn transact(
         let write = |data: &mut Writer<'_>| parcel.borrow().send(data);
         call.call_with_exception(write, |reply| {
             let mut parcel = parcel.borrow_mut();
-            sent = parcel.take_objects();
+            sent = parcel.has_objects().then(|| parcel.take_objects());
             parcel.refill(reply)
         })
     });
@@ -154,29 +147,48 @@ impl Served {
 }
 
 /// Whether a call is one for the thread that polls: not what this process calls itself, nor what is nested in a call.
+#[inline]
 fn is_left_to_poller(caller: CallingIdentity) -> bool {
-    process::polls() && caller.pid != std::process::id() && !polling::calls()
+    process::polls() && is_strangers(caller)
 }
 
-/// Has an object's class handle a call; gives its status, and the reply.
-fn handle(
-    object: &Arc<AIBinder>,
-    class: &AIBinder_Class,
+#[cold]
+fn is_strangers(caller: CallingIdentity) -> bool {
+    caller.pid != std::process::id() && !thread::with(|thread| thread.calls.get())
+}
+
+/// What a call is served with.
+struct Handler<'a> {
+    object: &'a Arc<AIBinder>,
+    class: &'static AIBinder_Class,
     code: transaction_code_t,
-    request: Box<AParcel>,
-    sid: Option<CString>,
-    caller: Option<CallingIdentity>,
-) -> (binder_status_t, Box<AParcel>) {
-    let mut answer = AParcel::take_spare();
-    let status = serving(sid, caller, || {
+}
+
+impl Handler<'_> {
+    /// Has the object's class handle the call; gives its status, and fills the answer.
+    #[inline]
+    fn handle(&self, request: &AParcel, answer: &mut AParcel) -> binder_status_t {
+        let object = Arc::as_ptr(self.object).cast_mut();
         // SAFETY: as the class's maker said; object and parcels are held until it returns.
-        let status = unsafe {
-            (class.on_transact)(Arc::as_ptr(object).cast_mut(), code, &raw const *request, &raw mut *answer)
-        };
-        request.keep();
-        status
-    });
-    (status, answer)
+        unsafe { (self.class.on_transact)(object, self.code, &raw const *request, &raw mut *answer) }
+    }
+
+    /// [`Handler::handle`], with the innermost call of this thread; a request ends in it, with the objects that it holds.
+    fn serve(
+        &self,
+        thread: &Thread,
+        request: Box<AParcel>,
+        sid: Option<CString>,
+        caller: Option<CallingIdentity>,
+    ) -> (binder_status_t, Box<AParcel>) {
+        let mut answer = thread.take();
+        let status = serving(thread, sid, caller, || {
+            let status = self.handle(&request, &mut answer);
+            thread.keep(request);
+            status
+        });
+        (status, answer)
+    }
 }
 
 impl Service for Served {
@@ -188,24 +200,37 @@ impl Service for Served {
         let class = self.class()?;
         let code = transaction.code();
         let failure = |status| Error::from_status_t(status, class.interface.descriptor(), code);
-        let mut request = AParcel::take_spare();
-        request.lend(|parcel| parcel.refill(&mut transaction.data))?;
-        let sid = transaction.call.security_context().and_then(|sid| CString::new(sid).ok());
         let caller = transaction.caller();
-        let (status, mut answer) = if is_left_to_poller(caller) {
-            let object = Arc::clone(&self.0);
-            let served = polling::serve(move || handle(&object, class, code, request, sid, Some(caller)));
-            served.ok_or_else(|| failure(STATUS_FAILED_TRANSACTION))?
-        } else {
-            handle(&self.0, class, code, request, sid, None)
-        };
-        if status != STATUS_OK {
-            return Err(Error::Runtime(Box::new(failure(status))));
-        }
-        // The exception in front is there already: the class's maker wrote it.
-        answer.lend(|parcel| transaction.replace_reply(parcel))?;
-        answer.keep();
-        Ok(())
+        let sid = transaction.call.security_context().and_then(|sid| CString::new(sid).ok());
+        let handler = Handler { object: &self.0, class, code };
+        thread::with(|thread| {
+            let (status, mut answer) = if is_left_to_poller(caller) {
+                let mut request = thread.take();
+                request.lend(|data| data.refill(&mut transaction.data))?;
+                let object = Arc::clone(&self.0);
+                let serve = move |thread: &Thread| {
+                    Handler { object: &object, class, code }.serve(thread, request, sid, Some(caller))
+                };
+                let served = polling::serve(move || thread::with(serve));
+                served.ok_or_else(|| failure(STATUS_FAILED_TRANSACTION))?
+            } else if let Some(bytes) = transaction.data.private_rest() {
+                let mut answer = thread.take();
+                let handle = |request: &AParcel| handler.handle(request, &mut answer);
+                let status = serving(thread, sid, None, || AParcel::reading(bytes, handle));
+                (status, answer)
+            } else {
+                let mut request = thread.take();
+                request.lend(|data| data.refill(&mut transaction.data))?;
+                handler.serve(thread, request, sid, None)
+            };
+            if status != STATUS_OK {
+                return Err(Error::Runtime(Box::new(failure(status))));
+            }
+            // The exception in front is there already: the class's maker wrote it.
+            answer.lend(|data| transaction.replace_reply(data))?;
+            thread.keep(answer);
+            Ok(())
+        })
     }
 
     fn dump(&self, args: &[String]) -> String {
@@ -214,7 +239,9 @@ impl Service for Served {
         };
         let args: Vec<CString> = args.iter().filter_map(|arg| CString::new(arg.as_str()).ok()).collect();
         let object = Arc::clone(&self.0);
-        let dump = move |caller| serving(None, caller, || dumped(&object, *on_dump, &args));
+        let dump = move |caller| {
+            thread::with(|thread| serving(thread, None, caller, || dumped(&object, *on_dump, &args)))
+        };
         let caller = calling_identity();
         let dumped = if is_left_to_poller(caller) {
             polling::serve(move || dump(Some(caller)))
@@ -236,7 +263,9 @@ impl Service for Served {
         let args: Vec<CString> =
             command.args.iter().filter_map(|arg| CString::new(arg.as_str()).ok()).collect();
         let (object, handle, caller) = (Arc::clone(&self.0), *handle, command.caller);
-        let run = move |caller| serving(None, caller, || commanded(&object, handle, files, &args));
+        let run = move |caller| {
+            thread::with(|thread| serving(thread, None, caller, || commanded(&object, handle, files, &args)))
+        };
         if is_left_to_poller(caller) {
             polling::serve(move || run(Some(caller))).unwrap_or(STATUS_FAILED_TRANSACTION)
         } else {

@@ -20,4 +20,5 @@ mod polling;
 pub mod process;
 pub mod queue;
 pub mod status;
+pub mod thread;
 pub mod transfer;

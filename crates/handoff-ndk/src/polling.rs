@@ -13,6 +13,7 @@ use std::sync::{Mutex, OnceLock};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::locked::lock;
+use crate::thread::Thread;
 
 type Served = Box<dyn FnOnce() + Send>;
 
@@ -20,28 +21,21 @@ type Served = Box<dyn FnOnce() + Send>;
 static BELL: OnceLock<OwnedFd> = OnceLock::new();
 static WAITING: Mutex<VecDeque<Served>> = Mutex::new(VecDeque::new());
 
-thread_local! {
-    static CALLS: Cell<bool> = const { Cell::new(false) };
-}
+/// Tells that a thread waits for the answer to a call.
+pub(crate) struct Calling<'a>(&'a Cell<bool>, bool);
 
-/// Tells that this thread waits for the answer to a call.
-pub(crate) struct Calling(bool);
-
-impl Calling {
-    pub(crate) fn begin() -> Self {
-        Calling(CALLS.replace(true))
+impl<'a> Calling<'a> {
+    #[inline]
+    pub(crate) fn begin(thread: &'a Thread) -> Self {
+        Calling(&thread.calls, thread.calls.replace(true))
     }
 }
 
-impl Drop for Calling {
+impl Drop for Calling<'_> {
+    #[inline]
     fn drop(&mut self) {
-        CALLS.set(self.0);
+        self.0.set(self.1);
     }
-}
-
-/// Whether what this thread is given to serve came while it waits for an answer.
-pub(crate) fn calls() -> bool {
-    CALLS.get()
 }
 
 /// The descriptor, made when it is first wanted.

@@ -131,9 +131,14 @@ impl AStatus {
         self
     }
 
+    /// The one that all calls share that succeed: nothing changes a status.
+    #[inline]
+    pub(crate) fn ok() -> *mut AStatus {
+        (&raw const OK).cast_mut()
+    }
+
     pub(crate) fn give(self) -> *mut AStatus {
-        // Nothing changes a status.
-        if self.exception == EX_NONE { (&raw const OK).cast_mut() } else { Box::into_raw(Box::new(self)) }
+        if self.exception == EX_NONE { AStatus::ok() } else { Box::into_raw(Box::new(self)) }
     }
 
     fn describe(&self) -> String {
@@ -154,7 +159,7 @@ impl AStatus {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn AStatus_newOk() -> *mut AStatus {
-    AStatus::default().give()
+    AStatus::ok()
 }
 
 #[unsafe(no_mangle)]
@@ -188,7 +193,7 @@ pub unsafe extern "C" fn AStatus_fromServiceSpecificErrorWithMessage(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn AStatus_fromStatus(status: binder_status_t) -> *mut AStatus {
-    AStatus::of_status(status).give()
+    if status == STATUS_OK { AStatus::ok() } else { AStatus::of_status(status).give() }
 }
 
 #[unsafe(no_mangle)]

@@ -197,7 +197,8 @@ impl Generator<'_> {
             begin_call(code);
             transact(code, &name, &format!("FIRST_CALL_TRANSACTION + {id}"), false, &call);
             read_back(code, "::ndk::AParcel_readData", "_aidl_return");
-            end_call(code);
+            return_status(code, false);
+            code.push_str("}\n\n");
         }
         let _ = write!(
             code,
@@ -288,7 +289,7 @@ impl Generator<'_> {
             "static binder_status_t _aidl_{static_name}_onTransact(AIBinder* _aidl_binder, transaction_code_t _aidl_code, const \
              AParcel* _aidl_in, AParcel* _aidl_out) {{\n\
              \x20 (void)_aidl_in;\n  (void)_aidl_out;\n\
-             \x20 std::shared_ptr<::ndk::ICInterface> _aidl_held = ::ndk::ICInterface::asInterface(_aidl_binder);\n\
+             \x20 const std::shared_ptr<::ndk::ICInterface>& _aidl_held = ::ndk::ICInterface::asInterface(_aidl_binder);\n\
              \x20 {bn}* _aidl_impl = static_cast<{bn}*>(_aidl_held.get());\n\
              \x20 if (_aidl_impl == nullptr) return STATUS_UNKNOWN_TRANSACTION;\n\
              \x20 binder_status_t _aidl_ret = STATUS_OK;\n  (void)_aidl_ret;\n  switch (_aidl_code) {{\n"
@@ -421,14 +422,14 @@ impl Generator<'_> {
             }
         }
         if let Some(logged) = &logged {
-            code.push_str(
-                "  _aidl_status.set(AStatus_fromStatus(_aidl_ret));\n  return _aidl_status;\n  }();\n",
-            );
+            return_status(code, method.oneway);
+            code.push_str("  }();\n");
             logged.end("  ", code);
             code.push_str("  return _aidl_status;\n}\n\n");
             return;
         }
-        end_call(code);
+        return_status(code, method.oneway);
+        code.push_str("}\n\n");
     }
 }
 
@@ -472,6 +473,11 @@ fn read_back(code: &mut String, read: &str, into: &str) {
     let _ = writeln!(code, "  if (_aidl_ret == STATUS_OK) _aidl_ret = {read}(_aidl_out.get(), {into});");
 }
 
-fn end_call(code: &mut String) {
-    code.push_str("  _aidl_status.set(AStatus_fromStatus(_aidl_ret));\n  return _aidl_status;\n}\n\n");
+/// What came of the call. Where a reply was read to its end, its header has said that already.
+fn return_status(code: &mut String, oneway: bool) {
+    let unless_said = if oneway { "" } else { "if (_aidl_ret != STATUS_OK) " };
+    let _ = writeln!(
+        code,
+        "  {unless_said}_aidl_status.set(AStatus_fromStatus(_aidl_ret));\n  return _aidl_status;"
+    );
 }

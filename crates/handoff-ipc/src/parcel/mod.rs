@@ -9,6 +9,7 @@
 mod bundle;
 mod bytes;
 mod copy;
+mod data;
 mod gathered;
 mod holder;
 mod object;
@@ -22,6 +23,7 @@ mod writer;
 
 pub use bundle::{BundleValue, PersistableBundle};
 pub use bytes::{BytesWriter, SharedBytes};
+pub use data::{ParcelData, ParcelObject};
 pub(crate) use gathered::NATIVE_HANDLE;
 pub use gathered::{GatheredBuffer, Handle};
 pub use holder::{Holdable, ParcelableHolder, Stability};
@@ -30,7 +32,7 @@ pub(crate) use object::{
     no_object, wrong_kind,
 };
 pub use object::{FLAT_OBJECT_SIZE, Incoming, Kind, Object, Parcelable};
-pub use owned::{Parcel, ParcelObject};
+pub use owned::Parcel;
 pub use reader::{Reader, Room};
 pub use structured::{BareFd, CharSequence};
 pub use types::{Nullable, Utf8};

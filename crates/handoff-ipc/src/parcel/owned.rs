@@ -1,10 +1,9 @@
 //! A parcel in memory of its own, for those who put it together value by value.
 
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
 
-use super::object::{Incoming, Kind, Object, ObjectForm, Sealed, no_object, wrong_kind};
-use super::{Reader, SharedBytes, Writer};
+use super::object::{Incoming, Kind, ObjectForm, Sealed, no_object, wrong_kind};
+use super::{ParcelData, ParcelObject, Reader, SharedBytes, Writer};
 use crate::object::Binder;
 use crate::{Error, Result};
 
@@ -27,47 +26,13 @@ const DEEPEST: usize = 64;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Parcel {
-    bytes: Vec<u8>,
-    // By their places, which lie in `bytes`.
-    objects: Vec<(usize, ParcelObject)>,
-    // How they stand there, and whether any does: a null reference is none of them.
-    form: ObjectForm,
-    has_form: bool,
+    data: ParcelData,
     // Where the next read begins.
     read: usize,
     // Parcelables that are being written: where their sizes stand.
     written: Vec<usize>,
     // Parcelables that are being read, the outermost first: where they end, if they say so.
     opened: Vec<Option<usize>>,
-}
-
-/// An object that stands in a [`Parcel`].
-#[derive(Debug, Clone)]
-pub enum ParcelObject {
-    /// A reference to an object.
-    Binder(Binder),
-    /// A file descriptor, which copies of the parcel share.
-    Fd(Arc<OwnedFd>),
-}
-
-impl ParcelObject {
-    fn kind(&self) -> Kind {
-        match self {
-            ParcelObject::Binder(_) => Kind::Binder,
-            ParcelObject::Fd(_) => Kind::Fd,
-        }
-    }
-
-    fn of(object: Object) -> Result<Self> {
-        match object {
-            Object::Binder(binder) => Ok(ParcelObject::Binder(binder)),
-            Object::Fd(fd) => Ok(ParcelObject::Fd(Arc::new(fd))),
-            Object::Buffer(_) | Object::FdArray(_) => Err(Error::Unsupported {
-                engine: "bindings'",
-                what: "keep a buffer that is taken from where it is".into(),
-            }),
-        }
-    }
 }
 
 impl Parcel {
@@ -78,55 +43,7 @@ impl Parcel {
 
     /// With data that came from somewhere, to be read from its beginning.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
-        Parcel { bytes, ..Parcel::default() }
-    }
-
-    /// The objects that are in it, each with the place in the data where it stands.
-    pub fn objects(&self) -> &[(usize, ParcelObject)] {
-        &self.objects
-    }
-
-    /// The data and the objects in it, for those who put a parcel together by themselves. [`Parcel::send`] refuses one
-    /// whose objects do not lie within the data, each at a multiple of four and behind the one before. The next read begins
-    /// at the beginning, and parcelables that were begun or entered are not any longer.
-    pub fn parts_mut(&mut self) -> (&mut Vec<u8>, &mut Vec<(usize, ParcelObject)>) {
-        // They are places in the data, which may be shorter afterwards.
-        self.read = 0;
-        self.written.clear();
-        self.opened.clear();
-        (&mut self.bytes, &mut self.objects)
-    }
-
-    /// The data, in the layout that travels; objects are not among it.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// Whether references to objects or file descriptors are in it.
-    pub fn has_objects(&self) -> bool {
-        !self.objects.is_empty()
-    }
-
-    /// The data. Objects are let go.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
-    }
-
-    /// Empties it. The memory of its data is kept.
-    pub fn clear(&mut self) {
-        let (bytes, objects) = self.parts_mut();
-        bytes.clear();
-        // Mostly there was never one.
-        if objects.capacity() > 0 {
-            *objects = Vec::new();
-        }
-        (self.form, self.has_form) = (ObjectForm::default(), false);
-    }
-
-    /// Takes the objects out, before something else is put in with [`Parcel::refill`]: the last reference to one runs what its
-    /// owner has for its end, which some places are not for.
-    pub fn take_objects(&mut self) -> Vec<(usize, ParcelObject)> {
-        std::mem::take(&mut self.objects)
+        Parcel { data: bytes.into(), ..Parcel::default() }
     }
 
     /// Everything that `from` still has.
@@ -135,7 +52,7 @@ impl Parcel {
     /// If an object that came along cannot be had.
     pub fn receive(from: &mut Reader<'_>) -> Result<Self> {
         let mut parcel = Parcel::new();
-        parcel.refill(from)?;
+        parcel.data.refill(from)?;
         Ok(parcel)
     }
 
@@ -144,89 +61,45 @@ impl Parcel {
     /// # Errors
     /// If there are not so many, or an object among them cannot be had.
     pub fn receive_part(from: &mut Reader<'_>, size: i32) -> Result<Self> {
-        let mut parcel = Parcel { form: from.form(), ..Parcel::new() };
-        let objects = from.part(size, &mut parcel.bytes)?.into_iter();
-        let objects = objects.map(|(at, object)| Ok((at, ParcelObject::of(object)?)));
-        parcel.objects = objects.collect::<Result<_>>()?;
-        parcel.has_form = !parcel.objects.is_empty();
-        Ok(parcel)
+        Ok(Parcel { data: ParcelData::receive_part(from, size)?, ..Parcel::new() })
     }
 
-    /// [`Parcel::receive`] in the place of what is in it, whose memory is used again: for those who have many calls.
-    ///
-    /// # Errors
-    /// As [`Parcel::receive`]; then nothing is in it.
-    pub fn refill(&mut self, from: &mut Reader<'_>) -> Result<()> {
-        self.clear();
-        let filled = from.rest(&mut self.bytes).and_then(|objects| {
-            // Mostly there are none.
-            if !objects.is_empty() {
-                let objects = objects.into_iter().map(|(at, object)| Ok((at, ParcelObject::of(object)?)));
-                self.objects = objects.collect::<Result<Vec<_>>>()?;
-                self.has_form = true;
-            }
-            Ok(())
-        });
-        self.form = from.form();
-        if filled.is_err() {
-            // Its memory stays: whoever has secrets in it clears it.
-            self.clear();
-        }
-        filled
+    /// The objects that are in it, each with the place in the data where it stands.
+    pub fn objects(&self) -> &[(usize, ParcelObject)] {
+        self.data.objects()
+    }
+
+    /// The data and the objects in it, as [`ParcelData::parts_mut`] gives them. The next read begins at the beginning, and
+    /// parcelables that were begun or entered are not any longer.
+    pub fn parts_mut(&mut self) -> (&mut Vec<u8>, &mut Vec<(usize, ParcelObject)>) {
+        // They are places in the data, which may be shorter afterwards.
+        self.read = 0;
+        self.written.clear();
+        self.opened.clear();
+        self.data.parts_mut()
+    }
+
+    /// The data, in the layout that travels; objects are not among it.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.data.as_bytes()
+    }
+
+    /// Whether references to objects or file descriptors are in it.
+    pub fn has_objects(&self) -> bool {
+        self.data.has_objects()
+    }
+
+    /// The data. Objects are let go.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.data.into_bytes()
     }
 
     /// Writes everything that is in it, read or not: the arguments of a call or its reply.
     ///
     /// # Errors
-    /// If it does not fit, or its objects stand where none may.
+    /// As [`ParcelData::send`].
     pub fn send(&self, to: &mut Writer<'_>) -> Result<()> {
-        if !self.has_form && !self.has_objects() {
-            return to.write_raw(&self.bytes);
-        }
-        self.send_with_objects(to)
-    }
-
-    fn send_with_objects(&self, to: &mut Writer<'_>) -> Result<()> {
-        self.check_objects()?;
-        if to.form().0 != self.form {
-            // Their sizes differ, and with them those of the parcelables around them, which only their writer knows.
-            return Err(Error::Unsupported {
-                engine: if self.form == ObjectForm::Rpc { "other" } else { "rpc" },
-                what: "carry references and descriptors of a parcel that was put together for another engine: write \
-                       them into the call's own parcel"
-                    .into(),
-            });
-        }
-        let mut from = 0;
-        for (at, object) in &self.objects {
-            // Nothing where one begins inside of the other: so a hostile sender may have written them.
-            to.write_raw(self.bytes.get(from..*at).unwrap_or_default())?;
-            from = match object {
-                ParcelObject::Binder(binder) => {
-                    to.write_binder(Some(binder))?;
-                    // The stability behind it.
-                    at + self.form.binder_size() + 4
-                }
-                ParcelObject::Fd(fd) => {
-                    to.write_fd(fd.as_fd())?;
-                    at + self.form.fd_size()
-                }
-            }
-            .min(self.bytes.len());
-        }
-        to.write_raw(&self.bytes[from..])
-    }
-
-    fn check_objects(&self) -> Result<()> {
-        let mut free = 0;
-        for (at, object) in &self.objects {
-            let Some(end) = self.form.end_of(object.kind(), *at, free, self.bytes.len()) else {
-                let what = "an object does not lie within the data, or overlaps another".into();
-                return Err(Error::BadParcel { at: *at, what });
-            };
-            free = end;
-        }
-        Ok(())
+        self.data.send(to)
     }
 
     /// Adds values at the end; nothing if `values` fails.
@@ -234,19 +107,7 @@ impl Parcel {
     /// # Errors
     /// Those of `values`.
     pub fn write(&mut self, values: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
-        let mut part = Vec::new();
-        let mut writer = Writer::growing(&mut part);
-        if self.form == ObjectForm::Rpc {
-            writer = writer.in_rpc_form();
-        }
-        values(&mut writer)?;
-        self.has_form |= writer.form().1;
-        let first = self.bytes.len();
-        let objects = writer.finish().into_iter();
-        let objects = objects.map(|(at, object)| Ok((first + at as usize, ParcelObject::of(object)?)));
-        self.objects.extend(objects.collect::<Result<Vec<_>>>()?);
-        self.bytes.extend_from_slice(&part);
-        Ok(())
+        self.data.write(values)
     }
 
     /// Reads on from where the last read ended; stays there if `values` fails.
@@ -254,10 +115,10 @@ impl Parcel {
     /// # Errors
     /// Those of `values`.
     pub fn read<T>(&mut self, values: impl FnOnce(&mut Reader<'_>) -> Result<T>) -> Result<T> {
-        let mut kept = KeptObjects { objects: &self.objects, first: self.read };
-        let bytes = SharedBytes::from_slice(&self.bytes[self.read..self.end()]);
+        let mut kept = KeptObjects { objects: self.data.objects(), first: self.read };
+        let bytes = SharedBytes::from_slice(&self.data.as_bytes()[self.read..self.end()]);
         let mut reader = Reader::with_objects(bytes, &mut kept);
-        if self.form == ObjectForm::Rpc {
+        if self.data.form() == ObjectForm::Rpc {
             reader = reader.in_rpc_form();
         }
         let value = values(&mut reader)?;
@@ -272,14 +133,15 @@ impl Parcel {
 
     fn end(&self) -> usize {
         let inner = self.opened.iter().rev().find_map(|end| *end);
-        inner.unwrap_or(self.bytes.len()).max(self.read)
+        inner.unwrap_or(self.as_bytes().len()).max(self.read)
     }
 
     /// Begins a structured parcelable, whose fields follow until [`Parcel::end_sized`]: the form of
     /// [`Writer::write_sized`] for those who cannot hand a closure over.
     pub fn begin_sized(&mut self) {
-        self.written.push(self.bytes.len());
-        self.bytes.extend_from_slice(&[0; 4]);
+        let (bytes, _) = self.data.parts_mut();
+        self.written.push(bytes.len());
+        bytes.extend_from_slice(&[0; 4]);
     }
 
     /// Ends the parcelable that was begun last.
@@ -287,13 +149,14 @@ impl Parcel {
     /// # Errors
     /// If none was begun, or it is too large.
     pub fn end_sized(&mut self) -> Result<()> {
+        let (bytes, _) = self.data.parts_mut();
         let Some(start) = self.written.pop() else {
             let what = "a parcelable is ended that was never begun".into();
-            return Err(Error::BadParcel { at: self.bytes.len(), what });
+            return Err(Error::BadParcel { at: bytes.len(), what });
         };
-        let size = self.bytes.len() - start;
+        let size = bytes.len() - start;
         let told = i32::try_from(size).map_err(|_| Error::TooLarge { size, limit: i32::MAX as usize })?;
-        self.bytes[start..start + 4].copy_from_slice(&told.to_le_bytes());
+        bytes[start..start + 4].copy_from_slice(&told.to_le_bytes());
         Ok(())
     }
 
@@ -390,6 +253,7 @@ impl Incoming for KeptObjects<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::object::Object;
     use super::*;
 
     #[test]
@@ -488,10 +352,10 @@ mod tests {
             reader.read_i32()?;
             Parcel::receive(&mut reader)
         };
-        assert_eq!(receive(&[0, 4, 28]).unwrap().objects.len(), 2, "the first was before what is read");
+        assert_eq!(receive(&[0, 4, 28]).unwrap().objects().len(), 2, "the first was before what is read");
         // A reference without what belongs behind it can be passed on.
         let mut narrow = receive(&[4, 28]).unwrap();
-        narrow.objects[0].1 =
+        narrow.parts_mut().1[0].1 =
             ParcelObject::Binder(Binder::new(crate::ParcelService::new("test", |_, _| Ok(None))));
         let mut sent = Vec::new();
         narrow.send(&mut Writer::growing(&mut sent)).unwrap();

@@ -53,6 +53,8 @@ pub struct Reader<'a> {
     depth: u32,
     room: Room,
     form: ObjectForm,
+    // They are of a slice, which nobody writes to meanwhile.
+    is_private: bool,
     objects: Option<&'a mut dyn Incoming>,
 }
 
@@ -67,14 +69,37 @@ impl<'a> Reader<'a> {
             depth: 0,
             room: Room(0),
             form: ObjectForm::Flat,
+            is_private: false,
             objects: None,
         }
+    }
+
+    /// Over memory of this process that nobody writes to meanwhile.
+    #[inline]
+    pub(crate) fn of_slice(bytes: &'a [u8]) -> Self {
+        Reader { is_private: true, ..Reader::new(SharedBytes::from_slice(bytes)) }
+    }
+
+    /// All that is left, where it lies: if that is memory of this process that nobody writes to, and no object stands in it.
+    #[inline]
+    pub fn private_rest(&self) -> Option<&'a [u8]> {
+        let is_plain = self.is_private && self.objects.is_none() && self.form == ObjectForm::Flat;
+        // SAFETY: it is of a slice that is borrowed for 'a, and `at <= end <= bytes.len()`.
+        is_plain
+            .then(|| unsafe { std::slice::from_raw_parts(self.bytes.start().add(self.at), self.remaining()) })
     }
 
     /// Over bytes with the objects that came along.
     #[inline]
     pub fn with_objects(bytes: SharedBytes<'a>, objects: &'a mut dyn Incoming) -> Self {
-        Reader { objects: Some(objects), ..Reader::new(bytes) }
+        Reader::new(bytes).along_with(objects)
+    }
+
+    /// With the objects that came along.
+    #[inline]
+    pub(crate) fn along_with(mut self, objects: &'a mut dyn Incoming) -> Self {
+        self.objects = Some(objects);
+        self
     }
 
     /// References and descriptors stand in the form of Binder RPC.
@@ -91,9 +116,9 @@ impl<'a> Reader<'a> {
     /// The same, from where this one is, for as long as this one is not used.
     #[inline]
     pub(crate) fn reborrow(&mut self) -> Reader<'_> {
-        let Reader { bytes, at, end, depth, room, form, .. } = *self;
+        let Reader { bytes, at, end, depth, room, form, is_private, .. } = *self;
         let objects = self.objects.as_mut().map(|objects| &mut **objects as &mut dyn Incoming);
-        Reader { bytes, at, end, depth, room, form, objects }
+        Reader { bytes, at, end, depth, room, form, is_private, objects }
     }
 
     /// Offset of the next byte to be read.
@@ -394,11 +419,24 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whether objects came along.
+    #[inline]
+    pub(super) fn may_have_objects(&self) -> bool {
+        self.objects.is_some()
+    }
+
+    /// All bytes that are left, in the place of what `bytes` holds.
+    #[inline]
+    pub(super) fn rest_into(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
+        self.read_raw(self.remaining())?.copy_into(bytes);
+        Ok(())
+    }
+
     /// Everything that is left: the bytes, in the place of what `bytes` holds, and each object with its place among them.
     ///
     /// # Errors
     /// If the sender's table of objects is none: places that do not lie in the data, or meet.
-    pub(crate) fn rest(&mut self, bytes: &mut Vec<u8>) -> Result<Placed> {
+    pub(super) fn rest(&mut self, bytes: &mut Vec<u8>) -> Result<Placed> {
         self.placed(self.remaining(), usize::MAX, bytes)
     }
 

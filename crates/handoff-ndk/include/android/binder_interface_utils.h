@@ -80,10 +80,13 @@ public:
         return STATUS_OK;
     }
 
-    /* The interface that serves an object of this process; null for any other. */
-    static std::shared_ptr<ICInterface> asInterface(AIBinder* binder) {
+    /* The interface that serves an object of this process; null for any other. The pointer is the object's own, as a call that is
+     * served holds the object: who uses it for longer copies it. */
+    static const std::shared_ptr<ICInterface>& asInterface(AIBinder* binder) {
         void* data = binder == nullptr ? nullptr : AIBinder_getUserData(binder);
-        return data == nullptr ? nullptr : static_cast<Held*>(data)->interface;
+        if (data != nullptr) return static_cast<Held*>(data)->interface;
+        static const std::shared_ptr<ICInterface> none;
+        return none;
     }
 
     /* A class whose objects keep the interface that `AIBinder_new` is given. */

@@ -3,18 +3,26 @@
 
 use std::ffi::{c_char, c_void};
 
+use handoff_ipc::parcel::SharedBytes;
+
 use super::values::{hand_over, text};
 use super::{AParcel, StatusResult, outcome, readable, writable};
 use crate::status::{STATUS_BAD_VALUE, STATUS_NO_MEMORY, STATUS_OK, STATUS_UNEXPECTED_NULL, binder_status_t};
 
-/// Writes a length, -1 for null; gives how many items follow.
-fn put_length(parcel: &mut AParcel, is_null: bool, length: i32) -> StatusResult<usize> {
+/// How many items follow a length, of which -1 says null; so does no memory, unless it is said to hold nothing.
+#[inline]
+fn count_of(is_null: bool, length: i32) -> StatusResult<usize> {
     if length < -1 || (is_null && length > 0) {
         return Err(STATUS_BAD_VALUE);
     }
-    // A length of -1 says null; so does no memory, unless it is said to hold nothing.
-    parcel.put_i32(length)?;
     Ok(usize::try_from(length).unwrap_or_default())
+}
+
+/// Writes a length; gives how many items follow.
+fn put_length(parcel: &mut AParcel, is_null: bool, length: i32) -> StatusResult<usize> {
+    let count = count_of(is_null, length)?;
+    parcel.put_i32(length)?;
+    Ok(count)
 }
 
 /// Has C make room for so many items, or for null; gives where to put them.
@@ -66,14 +74,14 @@ macro_rules! packed {
         ) -> binder_status_t {
             // SAFETY: the header's promise.
             let write = unsafe { writable(parcel) }.and_then(|parcel| {
-                let count = put_length(parcel, data.is_null(), length)?;
-                if count == 0 {
-                    return Ok(());
-                }
-                let size = count * size_of::<$type>();
-                // SAFETY: `length` items by the header's promise; numbers are bytes, and have no padding.
-                let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) };
-                parcel.put(bytes)
+                let size = count_of(data.is_null(), length)? * size_of::<$type>();
+                let bytes = if size == 0 {
+                    &[][..]
+                } else {
+                    // SAFETY: `length` items by the header's promise; numbers are bytes, and have no padding.
+                    unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }
+                };
+                parcel.put_items(length, bytes)
             });
             outcome(write)
         }
@@ -88,15 +96,15 @@ macro_rules! packed {
                 let allocator = allocator.ok_or(STATUS_UNEXPECTED_NULL)?;
                 // SAFETY: the header's promise.
                 let parcel = unsafe { readable(parcel) }?;
-                let count = parcel.take_count(size_of::<$type>())?;
+                let items = parcel.items(size_of::<$type>())?;
+                let count = items.map(|(bytes, _)| bytes.len() / size_of::<$type>());
                 // SAFETY: as above.
-                let Some(buffer) = room(count, |length, buffer| unsafe { allocator(data, length, buffer) })?
-                else {
-                    return Ok(());
-                };
-                let bytes = parcel.take(count.unwrap_or_default() * size_of::<$type>())?;
-                // SAFETY: there is room for so many items by the header's promise; any bytes are numbers.
-                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast::<u8>(), bytes.len()) };
+                let buffer = room(count, |length, buffer| unsafe { allocator(data, length, buffer) })?;
+                if let (Some((bytes, end)), Some(buffer)) = (items, buffer) {
+                    // SAFETY: there is room for so many items by the header's promise; any bytes are numbers.
+                    unsafe { SharedBytes::from_slice(bytes).copy_to_raw(buffer.cast()) };
+                    parcel.position().set(end);
+                }
                 Ok(())
             };
             outcome(read())

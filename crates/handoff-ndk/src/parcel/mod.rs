@@ -8,9 +8,10 @@ mod arrays;
 mod header;
 mod values;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
 
-use handoff_ipc::parcel::{FLAT_OBJECT_SIZE, Parcel, ParcelObject, Reader, Room, SharedBytes, Writer};
+use handoff_ipc::parcel::{FLAT_OBJECT_SIZE, ParcelData, ParcelObject, Reader, Room, SharedBytes, Writer};
 
 use crate::status::{
     STATUS_BAD_TYPE, STATUS_BAD_VALUE, STATUS_NOT_ENOUGH_DATA, STATUS_OK, STATUS_UNEXPECTED_NULL,
@@ -30,22 +31,16 @@ pub(crate) fn outcome(done: StatusResult<()>) -> binder_status_t {
 /// The largest parcel that anybody can put together: positions are `int32_t`.
 const LARGEST: usize = i32::MAX as usize;
 
-/// Parcels that a thread keeps for its next calls.
-const SPARES: usize = 4;
 /// Of a larger one the memory is given back.
 const LARGEST_SPARE: usize = 64 << 10;
-
-thread_local! {
-    // Of finished calls: the next one takes their memory. C gets the boxes themselves.
-    #[allow(clippy::vec_box)]
-    static SPARE: RefCell<Vec<Box<AParcel>>> = const { RefCell::new(Vec::new()) };
-}
 
 /// The data of a call or a reply.
 #[derive(Default)]
 pub struct AParcel {
     // What engines send, and put there.
-    parcel: Parcel,
+    data: ParcelData,
+    // Where a request is read that the engine has put into memory of this process: then there is no other data.
+    lent: Option<&'static [u8]>,
     // Readers move it, and have a pointer to const.
     position: Cell<usize>,
     room: Cell<Room>,
@@ -56,44 +51,42 @@ pub struct AParcel {
 }
 
 impl AParcel {
-    /// An empty one, which `keep` takes back.
-    pub(crate) fn take_spare() -> Box<Self> {
-        // None while the thread ends.
-        SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
-    }
-
-    /// Empties it, and keeps its memory for a later call of this thread; not that of a sensitive one.
-    pub(crate) fn keep(mut self: Box<Self>) {
+    /// Empties it for a later call. False if its memory is not to be kept: of a sensitive one, or of a large one.
+    #[inline]
+    pub(crate) fn becomes_spare(&mut self) -> bool {
         if self.is_sensitive.get() {
-            return;
+            return false;
         }
-        // Where an object ends with it, code of C runs, which takes and keeps parcels.
-        self.empty();
-        if self.bytes_mut().capacity() > LARGEST_SPARE {
-            return;
-        }
-        let _ = SPARE.try_with(|spare| {
-            let mut spare = spare.borrow_mut();
-            if spare.len() < SPARES {
-                spare.push(self);
-            }
-        });
+        self.data.clear();
+        self.rewind();
+        self.bytes_mut().capacity() <= LARGEST_SPARE
     }
 
+    /// Has `work` read bytes where they lie. They must hold no objects.
+    pub(crate) fn reading<R>(bytes: &[u8], work: impl FnOnce(&AParcel) -> R) -> R {
+        // It never has data of its own: nothing is to be dropped.
+        let mut parcel = ManuallyDrop::new(AParcel::default());
+        // SAFETY: the parcel is gone before the bytes are, and gives them out for no longer than itself.
+        parcel.lent = Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) });
+        work(&parcel)
+    }
+
+    #[inline]
     fn bytes(&self) -> &[u8] {
-        self.parcel.as_bytes()
+        self.lent.unwrap_or_else(|| self.data.as_bytes())
     }
 
+    #[inline]
     fn bytes_mut(&mut self) -> &mut Vec<u8> {
-        self.parcel.parts_mut().0
+        self.data.parts_mut().0
     }
 
     /// Has engines send what is in it, or put in its place what they received, which is read from its beginning.
     pub(crate) fn lend<T>(
         &mut self,
-        work: impl FnOnce(&mut Parcel) -> handoff_ipc::Result<T>,
+        work: impl FnOnce(&mut ParcelData) -> handoff_ipc::Result<T>,
     ) -> handoff_ipc::Result<T> {
-        let outcome = work(&mut self.parcel);
+        let outcome = work(&mut self.data);
         self.rewind();
         outcome
     }
@@ -106,7 +99,7 @@ impl AParcel {
     /// Forgets everything but its memory, and that it is sensitive.
     pub(crate) fn empty(&mut self) {
         self.clear_sensitive();
-        self.parcel.clear();
+        self.data.clear();
         self.rewind();
     }
 
@@ -134,26 +127,56 @@ impl AParcel {
         self.bytes().len().saturating_sub(self.position.get())
     }
 
+    /// Whether the next value comes behind all others, where a word begins.
+    #[inline]
+    fn is_at_end(&self) -> bool {
+        let at = self.position.get();
+        at == self.bytes().len() && at.is_multiple_of(4)
+    }
+
     /// Writes bytes at the position, and zeros up to a multiple of four.
+    #[inline]
     fn put(&mut self, data: &[u8]) -> StatusResult<()> {
+        if self.is_at_end() { self.append([], data) } else { self.put_within(data) }
+    }
+
+    #[cold]
+    fn put_within(&mut self, data: &[u8]) -> StatusResult<()> {
         let at = self.position.get();
         let end = at.checked_add(data.len()).and_then(|end| end.checked_next_multiple_of(4));
         let end = end.filter(|end| *end <= LARGEST && at <= self.bytes().len()).ok_or(STATUS_BAD_VALUE)?;
-        if at == self.bytes().len() {
-            let bytes = self.bytes_mut();
-            bytes.reserve(end - at);
-            bytes.extend_from_slice(data);
-            if bytes.len() < end {
-                bytes.resize(end, 0);
+        self.forget_objects(at, end);
+        let bytes = self.bytes_mut();
+        if end > bytes.len() {
+            bytes.resize(end, 0);
+        }
+        bytes[at..at + data.len()].copy_from_slice(data);
+        bytes[at + data.len()..end].fill(0);
+        self.position.set(end);
+        Ok(())
+    }
+
+    /// Writes words and bytes where [`AParcel::is_at_end`] holds, and zeros up to a multiple of four.
+    #[inline]
+    fn append<const WORDS: usize>(&mut self, words: [i32; WORDS], data: &[u8]) -> StatusResult<()> {
+        let bytes = self.bytes_mut();
+        // A slice has less than half of the address space, and a vector too.
+        let size = size_of_val(&words) + ((data.len() + 3) & !3);
+        let end = bytes.len() + size;
+        if end > LARGEST {
+            return Err(STATUS_BAD_VALUE);
+        }
+        bytes.reserve(size);
+        // SAFETY: so much is reserved, and all of it written before the length says so: the last word of `data` is zeros first,
+        // as not all of it may be overwritten.
+        unsafe {
+            let start = bytes.as_mut_ptr().add(bytes.len());
+            start.cast::<[i32; WORDS]>().write_unaligned(words);
+            if !data.is_empty() {
+                start.add(size - 4).cast::<u32>().write_unaligned(0);
+                SharedBytes::from_slice(data).copy_to_raw(start.add(size_of_val(&words)));
             }
-        } else {
-            self.forget_objects(at, end);
-            let bytes = self.bytes_mut();
-            if end > bytes.len() {
-                bytes.resize(end, 0);
-            }
-            bytes[at..at + data.len()].copy_from_slice(data);
-            bytes[at + data.len()..end].fill(0);
+            bytes.set_len(end);
         }
         self.position.set(end);
         Ok(())
@@ -171,9 +194,21 @@ impl AParcel {
         Ok(())
     }
 
+    /// Writes how many items there are, and the items.
+    #[inline]
+    fn put_items(&mut self, length: i32, items: &[u8]) -> StatusResult<()> {
+        if self.is_at_end() { self.append([length], items) } else { self.put_items_within(length, items) }
+    }
+
+    #[cold]
+    fn put_items_within(&mut self, length: i32, items: &[u8]) -> StatusResult<()> {
+        self.put_i32(length)?;
+        if items.is_empty() { Ok(()) } else { self.put(items) }
+    }
+
     /// What is written over is no object any longer.
     fn forget_objects(&mut self, from: usize, to: usize) {
-        let (_, objects) = self.parcel.parts_mut();
+        let (_, objects) = self.data.parts_mut();
         if !objects.is_empty() {
             objects.retain(|(at, _)| *at >= to || at + FLAT_OBJECT_SIZE <= from);
         }
@@ -195,20 +230,21 @@ impl AParcel {
     }
 
     /// The next bytes; the position goes behind them and what fills them up to a multiple of four.
+    #[inline]
     pub(crate) fn take(&self, size: usize) -> StatusResult<&[u8]> {
-        let at = self.position.get();
+        let (bytes, at) = (self.bytes(), self.position.get());
         let end = at.checked_add(size).ok_or(STATUS_BAD_VALUE)?;
-        let found = self.bytes().get(at..end).ok_or(STATUS_NOT_ENOUGH_DATA)?;
-        self.position.set(end.next_multiple_of(4).min(self.bytes().len()));
+        let found = bytes.get(at..end).ok_or(STATUS_NOT_ENOUGH_DATA)?;
+        self.position.set(end.next_multiple_of(4).min(bytes.len()));
         Ok(found)
     }
 
+    #[inline]
     fn take_array<const N: usize>(&self) -> StatusResult<[u8; N]> {
-        let mut raw = [0; N];
-        raw.copy_from_slice(self.take(N)?);
-        Ok(raw)
+        self.take(N)?.first_chunk().copied().ok_or(STATUS_NOT_ENOUGH_DATA)
     }
 
+    #[inline]
     pub(crate) fn take_i32(&self) -> StatusResult<i32> {
         self.take_array().map(i32::from_le_bytes)
     }
@@ -226,6 +262,7 @@ impl AParcel {
     }
 
     /// A count of items of so many bytes at the least; `None` is null. What follows holds so many.
+    #[inline]
     fn take_count(&self, least_size: usize) -> StatusResult<Option<usize>> {
         let count = self.take_i32()?;
         if count == -1 {
@@ -234,6 +271,21 @@ impl AParcel {
         let count = usize::try_from(count).map_err(|_| STATUS_BAD_VALUE)?;
         let fits = count.checked_mul(least_size).is_some_and(|size| size <= self.remaining());
         if fits { Ok(Some(count)) } else { Err(STATUS_NOT_ENOUGH_DATA) }
+    }
+
+    /// The items of an array, each of so many bytes, and where the position goes once they are read; `None` is null.
+    #[inline]
+    fn items(&self, size: usize) -> StatusResult<Option<(&[u8], usize)>> {
+        let bytes = self.bytes();
+        let count = self.take_i32()?;
+        let at = self.position.get();
+        if count == -1 {
+            return Ok(None);
+        }
+        let size = usize::try_from(count).map_err(|_| STATUS_BAD_VALUE)?.checked_mul(size);
+        let end = size.and_then(|size| at.checked_add(size)).ok_or(STATUS_NOT_ENOUGH_DATA)?;
+        let items = bytes.get(at..end).ok_or(STATUS_NOT_ENOUGH_DATA)?;
+        Ok(Some((items, end.next_multiple_of(4).min(bytes.len()))))
     }
 
     /// Passes over what begins with its own size.
@@ -260,7 +312,7 @@ impl AParcel {
         &mut self,
         write: impl FnOnce(&mut Writer<'_>) -> handoff_ipc::Result<()>,
     ) -> StatusResult<()> {
-        let mut part = Parcel::new();
+        let mut part = ParcelData::default();
         part.write(write).map_err(|error| status_of(&error))?;
         let (bytes, objects) = part.parts_mut();
         let first = self.position.get();
@@ -274,7 +326,7 @@ impl AParcel {
 
     /// Enters objects that stand behind `first` in what was just put there: others have gone from it.
     fn place(&mut self, first: usize, objects: Vec<(usize, ParcelObject)>) {
-        let (_, all) = self.parcel.parts_mut();
+        let (_, all) = self.data.parts_mut();
         let next = all.partition_point(|(at, _)| *at < first);
         let objects = objects.into_iter().map(|(at, object)| (first + at, object));
         drop(all.splice(next..next, objects));
@@ -282,11 +334,11 @@ impl AParcel {
 
     /// The object that stands here, or `None` for a reference to nothing.
     pub(crate) fn take_flat(&self) -> StatusResult<Option<&ParcelObject>> {
-        let found = self.parcel.objects().binary_search_by_key(&self.position.get(), |(at, _)| *at);
+        let found = self.data.objects().binary_search_by_key(&self.position.get(), |(at, _)| *at);
         let flat = self.take(FLAT_OBJECT_SIZE)?;
         // That has neither a handle nor a pointer.
         match found {
-            Ok(index) => Ok(Some(&self.parcel.objects()[index].1)),
+            Ok(index) => Ok(Some(&self.data.objects()[index].1)),
             Err(_) if flat[8..16] == [0; 8] => Ok(None),
             Err(_) => Err(STATUS_BAD_TYPE),
         }
@@ -311,19 +363,6 @@ pub(crate) unsafe fn writable<'a>(parcel: *mut AParcel) -> StatusResult<&'a mut 
 pub(crate) unsafe fn readable<'a>(parcel: *const AParcel) -> StatusResult<&'a AParcel> {
     // SAFETY: the caller's promise.
     unsafe { parcel.as_ref() }.ok_or(STATUS_UNEXPECTED_NULL)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn AParcel_create() -> *mut AParcel {
-    AParcel::take_spare().give()
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn AParcel_delete(parcel: *mut AParcel) {
-    if !parcel.is_null() {
-        // SAFETY: made by `give`, and nobody uses it afterwards.
-        unsafe { Box::from_raw(parcel) }.keep();
-    }
 }
 
 #[unsafe(no_mangle)]
@@ -384,7 +423,7 @@ pub unsafe extern "C" fn AParcel_appendFrom(
         let source = unsafe { readable(from) }?;
         let data = source.bytes().get(start..end).ok_or(STATUS_BAD_VALUE)?.to_vec();
         let whole = |(at, _): &&(usize, ParcelObject)| *at >= start && at + FLAT_OBJECT_SIZE <= end;
-        let objects = source.parcel.objects().iter().filter(whole);
+        let objects = source.data.objects().iter().filter(whole);
         let objects: Vec<_> = objects.map(|(at, object)| (at - start, object.clone())).collect();
         // SAFETY: as above; the borrow of the source has ended.
         let to = unsafe { writable(to) }?;
@@ -408,7 +447,7 @@ pub unsafe extern "C" fn AParcel_marshal(
 ) -> binder_status_t {
     // SAFETY: the header's promise.
     let marshal = unsafe { readable(parcel) }.and_then(|parcel| {
-        if parcel.parcel.has_objects() {
+        if parcel.data.has_objects() {
             return Err(crate::status::STATUS_INVALID_OPERATION);
         }
         let end = start.checked_add(len).ok_or(STATUS_BAD_VALUE)?;
@@ -452,33 +491,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_memory_of_a_parcel_serves_the_next_call_and_nothing_else_of_it_stays() {
-        let mut parcel = AParcel::take_spare();
+    fn what_is_kept_of_a_parcel_is_its_memory() {
+        let mut parcel = AParcel::default();
         parcel.put(&[1; 100]).unwrap();
         parcel.meant_for = Some(7);
         let memory = parcel.bytes().as_ptr();
-        parcel.keep();
-        let again = AParcel::take_spare();
-        assert_eq!((again.bytes().as_ptr(), again.bytes().len(), again.position.get()), (memory, 0, 0));
-        assert!(again.meant_for.is_none());
-        let mut large = AParcel::take_spare();
-        large.bytes_mut().reserve(LARGEST_SPARE + 1);
-        large.keep();
-        assert!(AParcel::take_spare().bytes_mut().capacity() <= LARGEST_SPARE);
-    }
-
-    #[test]
-    fn a_parcel_that_is_kept_has_no_list_of_objects() {
-        let mut parcel = AParcel::take_spare();
+        assert!(parcel.becomes_spare());
+        assert_eq!((parcel.bytes().as_ptr(), parcel.bytes().len(), parcel.position.get()), (memory, 0, 0));
+        assert!(parcel.meant_for.is_none());
         let (end, _other) = std::io::pipe().unwrap();
         parcel.put_objects(|to| to.write_fd(end.as_fd())).unwrap();
-        parcel.keep();
-        assert_eq!(AParcel::take_spare().parcel.parts_mut().1.capacity(), 0);
+        assert!(parcel.becomes_spare());
+        assert_eq!(parcel.data.parts_mut().1.capacity(), 0, "nor the list of its objects");
+        parcel.bytes_mut().reserve(LARGEST_SPARE + 1);
+        assert!(!parcel.becomes_spare());
     }
 
     #[test]
     fn a_sensitive_parcel_is_cleared_and_not_kept() {
-        let mut parcel = AParcel::take_spare();
+        let mut parcel = AParcel::default();
         parcel.put(&[7; 100]).unwrap();
         parcel.is_sensitive.set(true);
         parcel.lend(|_| Ok(())).unwrap();
@@ -489,8 +520,7 @@ mod tests {
         // SAFETY: all of it was filled, and is still the parcel's.
         assert!(unsafe { std::slice::from_raw_parts(memory, size) }.iter().all(|byte| *byte == 0));
         parcel.put(&[7; 100]).unwrap();
-        parcel.keep();
-        assert_eq!(AParcel::take_spare().bytes_mut().capacity(), 0, "nothing was kept");
+        assert!(!parcel.becomes_spare());
     }
 
     #[test]
@@ -502,7 +532,7 @@ mod tests {
             parcel.position.set(at);
             parcel.put_objects(|to| to.write_fd(end.as_fd())).unwrap();
         }
-        let places = |parcel: &AParcel| parcel.parcel.objects().iter().map(|(at, _)| *at).collect::<Vec<_>>();
+        let places = |parcel: &AParcel| parcel.data.objects().iter().map(|(at, _)| *at).collect::<Vec<_>>();
         assert_eq!(places(&parcel), [0, 32, 64]);
         parcel.position.set(32);
         assert!(matches!(parcel.take_flat(), Ok(Some(ParcelObject::Fd(_)))));

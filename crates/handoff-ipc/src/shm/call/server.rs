@@ -278,15 +278,15 @@ impl ServerSlot {
                 .payload(Area::A, header.meta, header.len)
                 .ok_or_else(|| Self::too_large(header.len))?;
             let data = if small {
-                scratch.copy(data)
+                Reader::of_slice(scratch.copy(data))
             } else {
                 frees = !self.count_request(link, header.len);
-                data
+                Reader::new(data)
             };
             transaction.data = if header.meta.has(Meta::OBJECTS) {
-                Reader::with_objects(data, arrived.insert(self.arrived(link, deadline)?))
+                data.along_with(arrived.insert(self.arrived(link, deadline)?))
             } else {
-                Reader::new(data)
+                data
             };
             serving::inside(link, &self.slot, || dispatch::serve(&**node.service(), &mut transaction))
         });
@@ -569,14 +569,14 @@ impl Scratch {
 
     #[inline]
     #[allow(unsafe_code)]
-    fn copy(&mut self, data: SharedBytes<'_>) -> SharedBytes<'_> {
+    fn copy(&mut self, data: SharedBytes<'_>) -> &[u8] {
         debug_assert!(data.len() <= COPY);
         let len = data.len().min(COPY);
         let start = self.0.as_mut_ptr().cast::<u8>();
         // SAFETY: at most COPY bytes are written, and just those are readable afterwards.
         unsafe {
             start.copy_from_nonoverlapping(data.start(), len);
-            SharedBytes::new(start, len)
+            std::slice::from_raw_parts(start, len)
         }
     }
 }
