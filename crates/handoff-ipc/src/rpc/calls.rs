@@ -312,14 +312,17 @@ fn reply(
     let fixed = &wire::Reply::encode(status, data.len())[..wire::Reply::fixed(version)];
     let header = FrameHeader::encode(Command::Reply, fixed.len() + data.len() + table.len())?;
     let acknowledge = &mut |frame| session.acknowledge(frame);
-    let mut owed = session.nodes().take_owed_frames();
+    let mut owed = Buffer::take();
+    let owed = &mut owed.0;
+    owed.clear();
+    session.nodes().take_owed_frames(owed);
     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
     if !fds.is_empty() && !owed.is_empty() {
         // Descriptors go with the first byte that is sent, which is to be the reply's.
-        connection.send([&owed], &[], wait, acknowledge)?;
+        connection.send([owed], &[], wait, acknowledge)?;
         owed.clear();
     }
-    connection.send([&owed, &header, fixed, data, &table], &fds, wait, acknowledge).map(drop)
+    connection.send([owed, &header, fixed, data, &table], &fds, wait, acknowledge).map(drop)
 }
 
 fn serve_oneway(session: &Arc<Session>, node: &LocalNode, arrival: Arrival) {

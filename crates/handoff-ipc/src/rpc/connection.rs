@@ -10,6 +10,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,7 +19,7 @@ use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, recv, send, sendmsg,
 };
 
-use super::wire::{Command, FrameHeader, HEADER};
+use super::wire::{Command, DecStrong, FrameHeader, HEADER};
 use crate::disposal::{self, PeerFd};
 use crate::identity::CallingIdentity;
 use crate::ledger::{Charge, Resource};
@@ -40,19 +41,38 @@ const MOST_READ: usize = 256 << 10;
 pub(super) struct Frame {
     pub(super) command: Command,
     pub(super) fds: Vec<PeerFd>,
-    // Its own memory, or all that the connection read into.
-    bytes: Vec<u8>,
-    body: Range<usize>,
+    body: Body,
+}
+
+/// What stands behind a frame's header.
+#[derive(Debug)]
+enum Body {
+    /// A part of memory of its own, or of all that the connection read into.
+    Long { bytes: Vec<u8>, place: Range<usize> },
+    /// So short are acknowledgements, of which one comes with each reply.
+    Short([u8; DecStrong::SIZE]),
 }
 
 impl Frame {
     #[cfg(test)]
-    pub(super) const EMPTY: Frame =
-        Frame { command: Command::Transact, fds: Vec::new(), bytes: Vec::new(), body: 0..0 };
+    pub(super) const EMPTY: Frame = Frame {
+        command: Command::Transact,
+        fds: Vec::new(),
+        body: Body::Long { bytes: Vec::new(), place: 0..0 },
+    };
+
+    #[cfg(test)]
+    fn memory(&self) -> &Vec<u8> {
+        let Body::Long { bytes, .. } = &self.body else { panic!("a short one has none") };
+        bytes
+    }
 
     /// What stands behind its header.
     pub(super) fn body(&self) -> &[u8] {
-        &self.bytes[self.body.clone()]
+        match &self.body {
+            Body::Long { bytes, place } => &bytes[place.clone()],
+            Body::Short(bytes) => bytes,
+        }
     }
 }
 
@@ -94,6 +114,8 @@ pub(super) struct Connection {
     refuses: bool,
     inbound: Mutex<Inbound>,
     unsent: Mutex<UnsentFrame>,
+    // Whether something is in it. Written under its lock.
+    has_unsent: AtomicBool,
     // What the peer has this process hold beside the socket.
     _charges: Vec<Charge>,
 }
@@ -150,7 +172,8 @@ impl Connection {
             }
         }
         let refuses = !descriptors && refuses_descriptors(socket.as_fd());
-        Connection { socket, peer, descriptors, refuses, inbound, unsent, _charges: others }
+        let has_unsent = AtomicBool::new(false);
+        Connection { socket, peer, descriptors, refuses, inbound, unsent, has_unsent, _charges: others }
     }
 
     /// Ends it for both sides: whoever waits for it sees its end.
@@ -176,20 +199,25 @@ impl Connection {
 
     /// Takes the memory of a frame that was read: what comes next is read into it.
     pub(super) fn reuse(&self, frame: Frame) {
-        let mut inbound = lock(&self.inbound);
         // Else it was the frame's own, or another one has taken its place.
-        if inbound.bytes.is_empty() && (READ..=MOST_READ).contains(&frame.bytes.len()) {
-            inbound.bytes = frame.bytes;
+        let Body::Long { bytes, .. } = frame.body else { return };
+        if (READ..=MOST_READ).contains(&bytes.len()) {
+            let mut inbound = lock(&self.inbound);
+            if inbound.bytes.is_empty() {
+                inbound.bytes = bytes;
+            }
         }
     }
 
     /// A frame that keeps no more memory than its body takes: for one that waits.
     pub(super) fn compact(&self, mut frame: Frame) -> Frame {
-        if frame.body.len() == frame.bytes.len() {
-            return frame;
+        match &frame.body {
+            Body::Long { bytes, place } if place.len() < bytes.len() => {}
+            _ => return frame,
         }
         let (fds, bytes) = (std::mem::take(&mut frame.fds), frame.body().to_vec());
-        let compact = Frame { command: frame.command, fds, body: 0..bytes.len(), bytes };
+        let body = Body::Long { place: 0..bytes.len(), bytes };
+        let compact = Frame { command: frame.command, fds, body };
         self.reuse(frame);
         compact
     }
@@ -268,7 +296,7 @@ impl Connection {
 
     /// Whether the rest of a frame waits until the socket takes it.
     pub(super) fn has_unsent(&self) -> bool {
-        !lock(&self.unsent).is_empty()
+        self.has_unsent.load(Ordering::Acquire)
     }
 
     /// Sends what is left of the frame before.
@@ -277,11 +305,25 @@ impl Connection {
         wait: Wait,
         meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
     ) -> Result<Attempt<()>> {
+        if !self.has_unsent() {
+            return Ok(Attempt::Done(()));
+        }
         self.flush_frame(&mut lock(&self.unsent), wait, meanwhile)
     }
 
     /// [`Connection::flush`], where the caller has it locked.
     fn flush_frame(
+        &self,
+        unsent: &mut UnsentFrame,
+        wait: Wait,
+        meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
+    ) -> Result<Attempt<()>> {
+        let outcome = self.push_frame(unsent, wait, meanwhile);
+        self.has_unsent.store(!unsent.is_empty(), Ordering::Release);
+        outcome
+    }
+
+    fn push_frame(
         &self,
         unsent: &mut UnsentFrame,
         wait: Wait,
@@ -317,8 +359,10 @@ impl Connection {
         meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
     ) -> Result<Attempt<()>> {
         let unsent = &mut *lock(&self.unsent);
-        if let Attempt::Late = self.flush_frame(unsent, wait, meanwhile)? {
-            return Err(Error::OnewayFull(OnewayBacklog::Unknown));
+        if !unsent.is_empty() {
+            if let Attempt::Late = self.flush_frame(unsent, wait, meanwhile)? {
+                return Err(Error::OnewayFull(OnewayBacklog::Unknown));
+            }
         }
         let len: usize = parts.iter().map(|part| part.len()).sum();
         if len <= SMALL && fds.is_empty() {
@@ -456,23 +500,26 @@ impl Inbound {
         let FrameHeader { command, body } = FrameHeader::decode(held)?;
         let Some(found) = held.get(HEADER..HEADER + body) else { return Ok(None) };
         let end = self.position + (HEADER + body) as u64;
-        // What is read into goes along with its last frame, which is not copied then. Acknowledgements are no longer than the
-        // way there.
-        let (bytes, place) = if found.len() == held.len() - HEADER && command != Command::DecStrong {
+        let short = found.try_into().ok().filter(|_| command == Command::DecStrong);
+        let body = if let Some(short) = short {
+            self.advance(HEADER + body);
+            Body::Short(short)
+        } else if found.len() == held.len() - HEADER {
+            // What is read into goes along with its last frame, which is not copied then.
             let place = self.start + HEADER..self.end;
             (self.start, self.end) = (0, 0);
             self.position = end;
-            (std::mem::take(&mut self.bytes), place)
+            Body::Long { bytes: std::mem::take(&mut self.bytes), place }
         } else {
-            let copy = found.to_vec();
+            let bytes = found.to_vec();
             self.advance(HEADER + body);
-            (copy, 0..body)
+            Body::Long { bytes, place: 0..body }
         };
         let mut fds = Vec::new();
         while self.fds.front().is_some_and(|(ends, _)| *ends <= end) {
             fds.extend(self.fds.pop_front().into_iter().flat_map(|(_, fds)| fds));
         }
-        Ok(Some(Frame { command, fds, bytes, body: place }))
+        Ok(Some(Frame { command, fds, body }))
     }
 }
 
@@ -514,14 +561,14 @@ mod tests {
         let send = || one.send([&frame(100)], &[], Wait::Forever, &mut nothing).unwrap();
         send();
         let waits = other.compact(next(&other));
-        assert_eq!((waits.bytes.capacity(), waits.body()), (100, &frame(100)[HEADER..]));
+        assert_eq!((waits.memory().capacity(), waits.body()), (100, &frame(100)[HEADER..]));
         send();
         let read = next(&other);
-        let memory = read.bytes.as_ptr();
+        let memory = read.memory().as_ptr();
         other.reuse(waits);
         other.reuse(read);
         send();
-        assert_eq!(next(&other).bytes.as_ptr(), memory);
+        assert_eq!(next(&other).memory().as_ptr(), memory);
         assert_eq!(lock(&one.unsent).bytes.capacity(), HEADER + 100, "the sender's, too");
     }
 

@@ -239,13 +239,11 @@ impl Nodes {
         owed.map(|(address, amount)| DecStrong { address, amount }).collect()
     }
 
-    /// The same, as it travels: by each reply.
-    pub(super) fn take_owed_frames(&mut self) -> Vec<u8> {
-        let mut frames = Vec::with_capacity(self.owed.len() * DecStrong::FRAME);
+    /// The same, as it travels behind what `frames` holds: by each reply.
+    pub(super) fn take_owed_frames(&mut self, frames: &mut Vec<u8>) {
         while let Some((address, amount)) = self.owed.pop_first() {
             frames.extend_from_slice(&DecStrong { address, amount }.frame());
         }
-        frames
     }
 
     pub(super) fn owe(&mut self, dec: DecStrong) {
@@ -267,9 +265,9 @@ impl Nodes {
         )))
     }
 
-    /// Whether the peer has yet to acknowledge calls, and whether it is owed references.
-    pub(super) fn awaits_and_owes(&self) -> (bool, bool) {
-        (self.unacknowledged > 0, self.owes())
+    /// Whether the peer has yet to acknowledge calls.
+    pub(super) fn awaits(&self) -> bool {
+        self.unacknowledged > 0
     }
 
     /// Objects in the table.

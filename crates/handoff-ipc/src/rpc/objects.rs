@@ -110,14 +110,15 @@ pub(super) struct ReceivedObjects<'a> {
 
 impl<'a> ReceivedObjects<'a> {
     pub(super) fn new(session: &'a Arc<Session>, body: &Body<'a>, fds: Vec<PeerFd>) -> Self {
-        let places = body.places.iter().map(|at| (*at as usize, false)).collect();
-        ReceivedObjects {
-            session,
-            data: body.data,
-            places,
-            read: BTreeSet::new(),
-            fds: fds.into_iter().map(Some).collect(),
-        }
+        // Mostly there are none.
+        let is_empty = body.places.is_empty() && fds.is_empty();
+        let (places, fds) = if is_empty {
+            (Vec::new(), Vec::new())
+        } else {
+            let places = body.places.iter().map(|at| (*at as usize, false));
+            (places.collect(), fds.into_iter().map(Some).collect())
+        };
+        ReceivedObjects { session, data: body.data, places, read: BTreeSet::new(), fds }
     }
 
     fn bytes<const N: usize>(&self, at: usize) -> Option<[u8; N]> {

@@ -7,8 +7,9 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::connection::{Attempt, Connection, Frame, Wait};
@@ -49,6 +50,9 @@ pub(super) struct Session {
     pub(super) most_incoming: usize,
     most_outgoing: usize,
     nodes: Mutex<Nodes>,
+    // What the table says, for those who only ask: whether the peer is owed references, and whether calls are to be acknowledged.
+    owes: AtomicBool,
+    awaits: AtomicBool,
     connections: Mutex<Connections>,
     is_available: Condvar,
     watch: Watch,
@@ -59,6 +63,34 @@ pub(super) struct Session {
     pub(super) waiting: Arc<SessionQueue>,
     // What watches its connections.
     _charge: Option<Charge>,
+}
+
+/// The table of objects, for the thread that has locked it.
+pub(super) struct LockedNodes<'a> {
+    session: &'a Session,
+    nodes: MutexGuard<'a, Nodes>,
+}
+
+impl Deref for LockedNodes<'_> {
+    type Target = Nodes;
+
+    fn deref(&self) -> &Nodes {
+        &self.nodes
+    }
+}
+
+impl DerefMut for LockedNodes<'_> {
+    fn deref_mut(&mut self) -> &mut Nodes {
+        &mut self.nodes
+    }
+}
+
+impl Drop for LockedNodes<'_> {
+    fn drop(&mut self) {
+        // Still locked.
+        self.session.owes.store(self.nodes.owes(), Ordering::Release);
+        self.session.awaits.store(self.nodes.awaits(), Ordering::Release);
+    }
 }
 
 #[derive(Default)]
@@ -140,6 +172,8 @@ impl Session {
             most_incoming,
             most_outgoing,
             nodes: Mutex::default(),
+            owes: AtomicBool::new(false),
+            awaits: AtomicBool::new(false),
             connections: Mutex::default(),
             is_available: Condvar::new(),
             watch: Watch::new()?,
@@ -178,8 +212,13 @@ impl Session {
         }
     }
 
-    pub(super) fn nodes(&self) -> std::sync::MutexGuard<'_, Nodes> {
-        lock(&self.nodes)
+    pub(super) fn nodes(&self) -> LockedNodes<'_> {
+        LockedNodes { session: self, nodes: lock(&self.nodes) }
+    }
+
+    /// Whether the peer is owed references: as of when the table was last locked.
+    fn owes(&self) -> bool {
+        self.owes.load(Ordering::Acquire)
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -286,6 +325,10 @@ impl Session {
             if self.is_over() {
                 return Err(Error::Dead);
             }
+            let own = |other: &&mut OutgoingConnection| !other.is_busy && other.oneway == oneway;
+            if let Some(found) = all.outgoing.iter_mut().find(own) {
+                return Ok(Attempt::Done(self.have(found)));
+            }
             let has_own = all.outgoing.iter().any(|other| other.oneway == oneway);
             // The last one is for oneway calls, when there are some.
             let kept = usize::from(
@@ -293,17 +336,10 @@ impl Session {
             );
             let has_room = all.outgoing.len() + all.opening + kept < self.most_outgoing;
             let may_open = !self.is_server() && !all.is_refused && has_room;
-            let fits = |other: &&mut OutgoingConnection| {
-                !other.is_busy && (other.oneway == oneway || !has_own && !may_open)
-            };
-            if let Some(found) = all.outgoing.iter_mut().find(fits) {
-                found.is_busy = true;
-                let connection = Arc::clone(&found.connection);
-                return Ok(Attempt::Done(ExclusiveConnection {
-                    session: Arc::clone(self),
-                    connection,
-                    is_nested: false,
-                }));
+            if !has_own && !may_open {
+                if let Some(found) = all.outgoing.iter_mut().find(|other| !other.is_busy) {
+                    return Ok(Attempt::Done(self.have(found)));
+                }
             }
             // One is enough for oneway calls, which wait for nothing.
             if may_open && !(oneway && has_own) {
@@ -338,7 +374,7 @@ impl Session {
     /// Makes one more connection. `None` if the server takes none: those that there are have to do.
     fn open(
         self: &Arc<Self>,
-        mut all: std::sync::MutexGuard<'_, Connections>,
+        mut all: MutexGuard<'_, Connections>,
         oneway: bool,
     ) -> Result<Option<ExclusiveConnection>> {
         let Side::Client { open } = &self.side else { return Err(Error::Dead) };
@@ -364,10 +400,14 @@ impl Session {
     /// An idle connection, for what need not be sent on any certain one.
     fn take_idle(self: &Arc<Self>) -> Option<ExclusiveConnection> {
         let mut all = lock(&self.connections);
-        let found = all.outgoing.iter_mut().find(|other| !other.is_busy)?;
-        found.is_busy = true;
-        let connection = Arc::clone(&found.connection);
-        Some(ExclusiveConnection { session: Arc::clone(self), connection, is_nested: false })
+        all.outgoing.iter_mut().find(|other| !other.is_busy).map(|found| self.have(found))
+    }
+
+    /// Has a connection that is idle for the calling thread.
+    fn have(self: &Arc<Self>, idle: &mut OutgoingConnection) -> ExclusiveConnection {
+        idle.is_busy = true;
+        let connection = Arc::clone(&idle.connection);
+        ExclusiveConnection { session: Arc::clone(self), connection, is_nested: false }
     }
 
     fn put_back(self: &Arc<Self>, connection: &Arc<Connection>) {
@@ -378,8 +418,7 @@ impl Session {
         let is_there = found.map(|found| found.is_busy = false).is_some();
         let is_awaited = all.waiting > 0;
         drop(all);
-        let (awaits, owes) = self.nodes().awaits_and_owes();
-        if is_there && (unsent || awaits) {
+        if is_there && (unsent || self.awaits.load(Ordering::Acquire)) {
             self.watch.ask(connection, unsent);
         }
         // A system call, which most calls need not make.
@@ -388,7 +427,7 @@ impl Session {
         }
         // Somebody may have had to give references back while no connection was idle. With something unsent before
         // them they wait until the connection has room.
-        if owes && !unsent {
+        if !unsent && self.owes() {
             self.give_back();
         }
     }
@@ -440,7 +479,7 @@ impl Session {
 
     /// Sends references that are owed, where that can be done at once.
     pub(super) fn give_back(self: &Arc<Self>) {
-        if self.is_over() || !self.nodes().owes() {
+        if self.is_over() || !self.owes() {
             return;
         }
         let nested = self.nested();
@@ -457,7 +496,7 @@ impl Session {
 
     /// The same, on a connection that the calling thread has.
     pub(super) fn give_back_on(&self, connection: &Connection) -> Result<()> {
-        if !self.nodes().owes() {
+        if !self.owes() {
             return Ok(());
         }
         // First: what does not go now stays where it is, however often somebody comes to give it back.

@@ -300,7 +300,8 @@ pub(super) struct DecStrong {
 }
 
 impl DecStrong {
-    const SIZE: usize = 16;
+    /// Bytes behind the frame's header.
+    pub(super) const SIZE: usize = 16;
     /// Bytes of the whole frame.
     pub(super) const FRAME: usize = HEADER + Self::SIZE;
 
