@@ -94,8 +94,9 @@ fn subjects() -> Result<Vec<Subject<'static>>> {
 fn bare_socket(name: &str, placement: Placement, payload: usize) -> Result<Subject<'static>> {
     let descriptor = 4 + (2 * (EchoProxy::DESCRIPTOR.len() + 1)).next_multiple_of(4);
     let bytes = 4 + payload.next_multiple_of(4);
-    // The header of a frame, then that of a call and which interface is meant, or that of a reply and the exception.
-    let (request, reply) = (16 + 40 + descriptor + bytes, 16 + 20 + 4 + bytes);
+    // The header of a frame, then that of a call and which interface is meant, or that of a reply and the exception. In front of
+    // a reply goes the frame that gives the call's reference back.
+    let (request, reply) = (16 + 40 + descriptor + bytes, 32 + 16 + 20 + 4 + bytes);
     // As much each way: the difference of the two is the interface's name.
     let parameters = floor::Parameters {
         primitive: Primitive::UnixStream,

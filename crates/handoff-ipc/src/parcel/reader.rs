@@ -426,7 +426,7 @@ impl<'a> Reader<'a> {
     }
 
     /// All bytes that are left, in the place of what `bytes` holds.
-    #[inline]
+    #[inline(always)]
     pub(super) fn rest_into(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
         self.read_raw(self.remaining())?.copy_into(bytes);
         Ok(())

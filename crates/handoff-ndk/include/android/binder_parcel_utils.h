@@ -124,11 +124,13 @@ bool allocateVector(void* data, int32_t length, N** buffer) {
     if (length < 0) return false;
     auto* vector = static_cast<std::vector<T>*>(data);
     const size_t count = static_cast<size_t>(length);
-    if (vector->capacity() == 0 && count * sizeof(T) <= kShortCopy) {
-        *vector = std::vector<T>(count);
-    } else {
-        if (vector->capacity() < count) vector->reserve(count + 64 / sizeof(T));
-        vector->resize(count);
+    if (vector->size() != count) {
+        if (vector->capacity() == 0 && count * sizeof(T) <= kShortCopy) {
+            *vector = std::vector<T>(count);
+        } else {
+            if (vector->capacity() < count) vector->reserve(count + 64 / sizeof(T));
+            vector->resize(count);
+        }
     }
     *buffer = reinterpret_cast<N*>(vector->data());
     return true;

@@ -140,6 +140,7 @@ impl AParcel {
         if self.is_at_end() { self.append([], data) } else { self.put_within(data) }
     }
 
+    /// [`AParcel::put`] anywhere.
     #[cold]
     fn put_within(&mut self, data: &[u8]) -> StatusResult<()> {
         let at = self.position.get();
@@ -187,7 +188,7 @@ impl AParcel {
     fn put_array<const N: usize>(&mut self, raw: [u8; N]) -> StatusResult<()> {
         let at = self.position.get();
         if at != self.bytes().len() || at > LARGEST - N || !N.is_multiple_of(4) {
-            return self.put(&raw);
+            return self.put_within(&raw);
         }
         self.bytes_mut().extend_from_slice(&raw);
         self.position.set(at + N);
@@ -195,7 +196,7 @@ impl AParcel {
     }
 
     /// Writes how many items there are, and the items.
-    #[inline]
+    #[inline(always)]
     fn put_items(&mut self, length: i32, items: &[u8]) -> StatusResult<()> {
         if self.is_at_end() { self.append([length], items) } else { self.put_items_within(length, items) }
     }
@@ -214,6 +215,7 @@ impl AParcel {
         }
     }
 
+    #[inline]
     pub(crate) fn put_i32(&mut self, value: i32) -> StatusResult<()> {
         self.put_array(value.to_le_bytes())
     }
@@ -505,6 +507,34 @@ mod tests {
         assert_eq!(parcel.data.parts_mut().1.capacity(), 0, "nor the list of its objects");
         parcel.bytes_mut().reserve(LARGEST_SPARE + 1);
         assert!(!parcel.becomes_spare());
+    }
+
+    #[test]
+    fn what_is_written_fills_words_and_leaves_what_is_there() {
+        for len in 0..10 {
+            // Memory that is used again is full of something else.
+            let mut parcel = AParcel::default();
+            parcel.bytes_mut().resize(64, 9);
+            parcel.data.clear();
+            let data = vec![7; len];
+            parcel.put(&data).unwrap();
+            parcel.put_items(len as i32, &data).unwrap();
+            let filled = [data.clone(), vec![0; len.next_multiple_of(4) - len]].concat();
+            let expected = [&filled[..], &(len as i32).to_le_bytes(), &filled].concat();
+            assert_eq!((parcel.bytes(), parcel.position.get()), (&expected[..], expected.len()));
+        }
+        // Where no word begins.
+        let mut parcel = AParcel::default();
+        *parcel.bytes_mut() = vec![5; 5];
+        parcel.position.set(5);
+        parcel.put(&[7]).unwrap();
+        assert_eq!(parcel.bytes(), [5, 5, 5, 5, 5, 7, 0, 0]);
+        // And over others.
+        parcel.position.set(0);
+        parcel.put_items(1, &[8]).unwrap();
+        assert_eq!(parcel.bytes(), [1, 0, 0, 0, 8, 0, 0, 0]);
+        parcel.position.set(9);
+        assert_eq!(parcel.put(&[1]), Err(STATUS_BAD_VALUE));
     }
 
     #[test]
