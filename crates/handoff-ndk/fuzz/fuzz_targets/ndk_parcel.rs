@@ -12,6 +12,7 @@ use binder_ndk::binder::{AIBinder, AIBinder_decStrong, AIBinder_isRemote, AIBind
 use binder_ndk::class::{AIBinder_Class, AIBinder_Class_define};
 use binder_ndk::parcel::*;
 use binder_ndk::status::{AStatus_delete, STATUS_OK, binder_status_t};
+use binder_ndk::thread::{AParcel_create, AParcel_delete};
 use binder_ndk::transfer::*;
 use libfuzzer_sys::fuzz_target;
 
