@@ -10,7 +10,7 @@ use crate::object::Binder;
 use crate::{Error, Result};
 
 /// Data in memory of its own, with the references to objects and the file descriptors that stand in it. One who reads and
-/// writes values has a [`Parcel`].
+/// writes values has a [`Parcel`](super::Parcel).
 #[derive(Debug, Clone, Default)]
 pub struct ParcelData {
     bytes: Vec<u8>,
@@ -21,7 +21,7 @@ pub struct ParcelData {
     has_form: bool,
 }
 
-/// An object that stands in a [`Parcel`].
+/// An object that stands in a [`Parcel`](super::Parcel).
 #[derive(Debug, Clone)]
 pub enum ParcelObject {
     /// A reference to an object.
