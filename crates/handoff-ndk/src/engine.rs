@@ -149,12 +149,7 @@ impl Served {
 /// Whether a call is one for the thread that polls: not what this process calls itself, nor what is nested in a call.
 #[inline]
 fn is_left_to_poller(caller: CallingIdentity) -> bool {
-    process::polls() && is_strangers(caller)
-}
-
-#[cold]
-fn is_strangers(caller: CallingIdentity) -> bool {
-    caller.pid != std::process::id() && !thread::with(|thread| thread.calls.get())
+    process::polls() && caller.pid != std::process::id() && !thread::with(|thread| thread.calls.get())
 }
 
 /// What a call is served with.

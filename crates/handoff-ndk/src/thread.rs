@@ -28,9 +28,8 @@ pub(crate) struct Thread {
     // The first `kept` are of `Box::into_raw`, and nobody else has them.
     spares: [Cell<*mut AParcel>; SPARES],
     kept: Cell<usize>,
-    // How many it may keep: none before somebody is there to free them at the thread's end, and none after that.
-    most: Cell<usize>,
-    has_ended: Cell<bool>,
+    // Whether somebody is there who frees them at the thread's end.
+    keeps: Cell<bool>,
 }
 
 /// Frees what a thread has kept when the thread ends.
@@ -39,8 +38,7 @@ struct End;
 impl Drop for End {
     fn drop(&mut self) {
         with(|thread| {
-            thread.most.set(0);
-            thread.has_ended.set(true);
+            thread.keeps.set(false);
             while let Some(spare) = thread.pop() {
                 drop(spare);
             }
@@ -56,8 +54,7 @@ thread_local! {
             calls: Cell::new(false),
             spares: [const { Cell::new(ptr::null_mut()) }; SPARES],
             kept: Cell::new(0),
-            most: Cell::new(0),
-            has_ended: Cell::new(false),
+            keeps: Cell::new(false),
         }
     };
     static END: End = const { End };
@@ -92,20 +89,17 @@ impl Thread {
             return;
         }
         let kept = self.kept.get();
-        if kept < self.most.get() || self.begins_to_keep() {
+        if kept < SPARES && (self.keeps.get() || self.begins_to_keep()) {
             self.spares[kept].set(Box::into_raw(parcel));
             self.kept.set(kept + 1);
         }
     }
 
-    /// Whether there is room after all: when the first one comes.
+    /// When the first one comes; false once the thread ends.
     #[cold]
     fn begins_to_keep(&self) -> bool {
-        if self.most.get() > 0 || self.has_ended.get() || END.try_with(|_| ()).is_err() {
-            return false;
-        }
-        self.most.set(SPARES);
-        true
+        self.keeps.set(END.try_with(|_| ()).is_ok());
+        self.keeps.get()
     }
 }
 
@@ -126,6 +120,20 @@ pub unsafe extern "C" fn AParcel_delete(parcel: *mut AParcel) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_parcel_that_is_kept_is_the_next_one_and_a_sensitive_one_is_not_kept() {
+        with(|thread| {
+            let parcel = thread.take();
+            let place = (&raw const *parcel).addr();
+            thread.keep(parcel);
+            let again = thread.take();
+            assert_eq!(((&raw const *again).addr(), thread.kept.get()), (place, 0));
+            again.is_sensitive.set(true);
+            thread.keep(again);
+            assert_eq!(thread.kept.get(), 0, "nothing was kept");
+        });
+    }
 
     #[test]
     fn a_thread_keeps_a_few_parcels_and_none_after_its_end() {

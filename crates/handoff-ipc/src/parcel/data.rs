@@ -206,7 +206,7 @@ impl ParcelData {
     /// Adds values at the end; nothing if `values` fails.
     ///
     /// # Errors
-    /// Those of `values`.
+    /// Whatever error `values` gives.
     pub fn write(&mut self, values: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
         let mut part = Vec::new();
         let mut writer = Writer::growing(&mut part);

@@ -97,7 +97,7 @@ impl Parcel {
     /// Writes everything that is in it, read or not: the arguments of a call or its reply.
     ///
     /// # Errors
-    /// As [`ParcelData::send`].
+    /// If it does not fit, or its objects stand where none may.
     pub fn send(&self, to: &mut Writer<'_>) -> Result<()> {
         self.data.send(to)
     }
@@ -105,7 +105,7 @@ impl Parcel {
     /// Adds values at the end; nothing if `values` fails.
     ///
     /// # Errors
-    /// Those of `values`.
+    /// Whatever error `values` gives.
     pub fn write(&mut self, values: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> Result<()> {
         self.data.write(values)
     }
@@ -113,7 +113,7 @@ impl Parcel {
     /// Reads on from where the last read ended; stays there if `values` fails.
     ///
     /// # Errors
-    /// Those of `values`.
+    /// Whatever error `values` gives.
     pub fn read<T>(&mut self, values: impl FnOnce(&mut Reader<'_>) -> Result<T>) -> Result<T> {
         let mut kept = KeptObjects { objects: self.data.objects(), first: self.read };
         let bytes = SharedBytes::from_slice(&self.data.as_bytes()[self.read..self.end()]);

@@ -219,9 +219,7 @@ impl<'a> Writer<'a> {
     /// Drops everything after byte `len`, objects too.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
-        if self.has_objects() {
-            self.objects.retain(|(offset, _)| (*offset as usize) < len);
-        }
+        self.objects.retain(|(offset, _)| (*offset as usize) < len);
     }
 
     /// `from`: the address of what is written next, or 0.

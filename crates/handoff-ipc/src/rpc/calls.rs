@@ -314,7 +314,6 @@ fn reply(
     let acknowledge = &mut |frame| session.acknowledge(frame);
     let mut owed = Buffer::take();
     let owed = &mut owed.0;
-    owed.clear();
     session.nodes().take_owed_frames(owed);
     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
     if !fds.is_empty() && !owed.is_empty() {

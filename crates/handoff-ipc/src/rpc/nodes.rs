@@ -239,8 +239,9 @@ impl Nodes {
         owed.map(|(address, amount)| DecStrong { address, amount }).collect()
     }
 
-    /// The same, as it travels behind what `frames` holds: by each reply.
+    /// The same, as it travels, in the place of what `frames` holds: by each reply.
     pub(super) fn take_owed_frames(&mut self, frames: &mut Vec<u8>) {
+        frames.clear();
         while let Some((address, amount)) = self.owed.pop_first() {
             frames.extend_from_slice(&DecStrong { address, amount }.frame());
         }

@@ -437,13 +437,8 @@ impl Session {
         let mut all = lock(&self.connections);
         let found = all.outgoing.iter_mut().find(|other| Arc::ptr_eq(&other.connection, connection));
         let Some(found) = found.filter(|found| !found.is_busy) else { return };
-        found.is_busy = true;
+        let taken = self.have(found);
         drop(all);
-        let taken = ExclusiveConnection {
-            session: Arc::clone(self),
-            connection: Arc::clone(connection),
-            is_nested: false,
-        };
         let outcome = self.read_idle(connection);
         drop(taken);
         if outcome.is_err() {

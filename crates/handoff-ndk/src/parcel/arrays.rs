@@ -96,15 +96,15 @@ macro_rules! packed {
                 let allocator = allocator.ok_or(STATUS_UNEXPECTED_NULL)?;
                 // SAFETY: the header's promise.
                 let parcel = unsafe { readable(parcel) }?;
-                let items = parcel.items(size_of::<$type>())?;
-                let count = items.map(|(bytes, _)| bytes.len() / size_of::<$type>());
+                let count = parcel.take_count(size_of::<$type>())?;
                 // SAFETY: as above.
-                let buffer = room(count, |length, buffer| unsafe { allocator(data, length, buffer) })?;
-                if let (Some((bytes, end)), Some(buffer)) = (items, buffer) {
-                    // SAFETY: there is room for so many items by the header's promise; any bytes are numbers.
-                    unsafe { SharedBytes::from_slice(bytes).copy_to_raw(buffer.cast()) };
-                    parcel.position().set(end);
-                }
+                let Some(buffer) = room(count, |length, buffer| unsafe { allocator(data, length, buffer) })?
+                else {
+                    return Ok(());
+                };
+                let bytes = parcel.take(count.unwrap_or_default() * size_of::<$type>())?;
+                // SAFETY: there is room for so many items by the header's promise; any bytes are numbers.
+                unsafe { SharedBytes::from_slice(bytes).copy_to_raw(buffer.cast()) };
                 Ok(())
             };
             outcome(read())

@@ -275,21 +275,6 @@ impl AParcel {
         if fits { Ok(Some(count)) } else { Err(STATUS_NOT_ENOUGH_DATA) }
     }
 
-    /// The items of an array, each of so many bytes, and where the position goes once they are read; `None` is null.
-    #[inline]
-    fn items(&self, size: usize) -> StatusResult<Option<(&[u8], usize)>> {
-        let bytes = self.bytes();
-        let count = self.take_i32()?;
-        let at = self.position.get();
-        if count == -1 {
-            return Ok(None);
-        }
-        let size = usize::try_from(count).map_err(|_| STATUS_BAD_VALUE)?.checked_mul(size);
-        let end = size.and_then(|size| at.checked_add(size)).ok_or(STATUS_NOT_ENOUGH_DATA)?;
-        let items = bytes.get(at..end).ok_or(STATUS_NOT_ENOUGH_DATA)?;
-        Ok(Some((items, end.next_multiple_of(4).min(bytes.len()))))
-    }
-
     /// Passes over what begins with its own size.
     pub(crate) fn skip_sized(&self) -> StatusResult<()> {
         let size = usize::try_from(self.take_i32()?).map_err(|_| STATUS_BAD_VALUE)?;

@@ -34,8 +34,8 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Calls after which a thread looks at its own priority again.
 const PRIORITY_AGE: u32 = 16;
 
-/// What a thread remembers of itself. One place for all of it: in a shared library, each access to what is a thread's own is a
-/// call of the linker's.
+/// What a thread remembers of itself, in one place: in a shared library, the linker finds what is a thread's own with a call
+/// for each access.
 struct Me {
     priority: Cell<u32>,
     tid: Cell<u32>,
@@ -183,7 +183,7 @@ impl Drop for CachedSlot<'_> {
     #[inline]
     fn drop(&mut self) {
         let Some(slot) = self.slot.take() else { return };
-        // Given up: not before its late reply came may it carry another call.
+        // A slot whose call was given up serves no other one before the late reply has come.
         if is_settled(self.link, &slot) && self.me.keeps.get() {
             self.me.cache.borrow_mut().push(slot);
         } else {
