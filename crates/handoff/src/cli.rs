@@ -116,7 +116,9 @@ pub(crate) fn configured() -> (anyhow::Result<()>, clap::Command) {
 
 /// Has the examples below each help fit the terminal.
 fn fitted(command: clap::Command) -> clap::Command {
-    let fitted = command.get_after_help().map(|text| width::annotated(&text.to_string(), width::columns()));
+    // They are plain. `to_string` would look for styles in each byte of them, whenever the program starts.
+    let examples = command.get_after_help().map(|text| text.ansi().to_string());
+    let fitted = examples.map(|text| width::annotated(&text, width::columns()));
     let command = command.mut_subcommands(self::fitted);
     match fitted {
         Some(text) => command.after_help(text),

@@ -27,7 +27,8 @@ pub(crate) fn fitted(text: String, stream: &impl IsTerminal) -> String {
 
 fn fit(text: &str, columns: usize) -> String {
     let line = |line: &str| {
-        if visible(line) <= columns {
+        // Mostly its length says so. Each text of each command is looked at whenever the program starts.
+        if line.len() <= columns || visible(line) <= columns {
             return line.to_owned();
         }
         let words = line.trim_start_matches(' ');
@@ -43,7 +44,8 @@ fn fit(text: &str, columns: usize) -> String {
 /// begin each such line at the left, among the commands.
 pub(crate) fn annotated(text: &str, columns: usize) -> String {
     let line = |line: &str| {
-        if visible(line) <= columns {
+        // Mostly its length says so. Each text of each command is looked at whenever the program starts.
+        if line.len() <= columns || visible(line) <= columns {
             return line.to_owned();
         }
         let words = line.trim_start_matches(' ');
@@ -66,6 +68,9 @@ const NARROWEST: usize = 24;
 
 /// How many characters are seen: those that colour the text are not.
 fn visible(text: &str) -> usize {
+    if !text.contains('\x1b') {
+        return text.chars().count();
+    }
     anstream::adapter::strip_str(text).map(|part| part.chars().count()).sum()
 }
 
