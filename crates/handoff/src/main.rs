@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     handoff_workloads::play_if_peer();
     #[cfg(feature = "peers")]
     handoff_peers::play_if_peer();
+    commands::serve_if_agent();
     output::HAS_OPTION.get_or_init(|| cli::has_option);
     commands::complete();
     let args = legacy::rewrite(std::env::args_os());

@@ -11,6 +11,7 @@ use handoff_ipc::Context;
 use handoff_ipc::binder::{self, Binderfs, find_device};
 use serde::Serialize;
 
+pub(crate) use self::conformance::serve_if_agent;
 use crate::output::{Output, Verdict};
 
 const EXAMPLES: &str = "\

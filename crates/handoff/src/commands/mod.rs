@@ -81,6 +81,7 @@ mod transports;
 mod version;
 mod workload;
 
+pub(crate) use self::binder::serve_if_agent;
 pub(crate) use self::completions::complete;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};

@@ -46,9 +46,6 @@ pub(super) struct Conformance {
     /// Ask the suite itself: put faults between it and the driver, one after the other, and say which it finds
     #[arg(long, conflicts_with = "list")]
     seed_faults: bool,
-    /// Be a process that the suite uses
-    #[arg(long, hide = true)]
-    agent: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -193,16 +190,34 @@ fn seed_faults(device: &KernelDevice, chosen: &[&'static Case], output: &Output)
     (1..).zip(FAULTS).map(announced).collect()
 }
 
+/// With what this program is executed again, to be a process that the suite uses.
+const AGENT: [&str; 3] = ["binder", "conformance", "--agent"];
+
+fn agent() -> anyhow::Result<AgentCommand> {
+    let program = std::env::current_exe().context("cannot find this program to execute it again")?;
+    Ok(AgentCommand { program, arguments: AGENT.map(Into::into).to_vec() })
+}
+
+/// Is a process that the suite uses, if this one was executed for that; it ends here then. A case takes several, so that
+/// none of them reads all that can be typed.
+pub(crate) fn serve_if_agent() {
+    if !std::env::args_os().skip(1).eq(AGENT) {
+        return;
+    }
+    let served = agent()
+        .and_then(|agent| serve_agent(&agent).context("what the suite said to its process cannot be read"));
+    match served {
+        Ok(()) => std::process::exit(0),
+        Err(error) => {
+            eprintln!("a process of the suite failed: {error:#}");
+            std::process::exit(2);
+        }
+    }
+}
+
 impl Conformance {
     pub(super) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
-        let agent = AgentCommand {
-            program: std::env::current_exe().context("cannot find this program to execute it again")?,
-            arguments: ["binder", "conformance", "--agent"].map(Into::into).to_vec(),
-        };
-        if self.agent {
-            serve_agent(&agent).context("what the suite said to its process cannot be read")?;
-            return Ok(Verdict::Pass);
-        }
+        let agent = agent()?;
         let chosen = self.chosen()?;
         if self.list {
             let listed =
