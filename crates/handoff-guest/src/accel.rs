@@ -24,7 +24,7 @@ const PASSED: &str = "handoff-guest: probe passed";
 
 /// How QEMU is to run the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Acceleration {
     /// With KVM if that works here, else by translation.
     #[default]
@@ -33,6 +33,10 @@ pub enum Acceleration {
     Kvm,
     /// By translation (QEMU's TCG): on any host, some ten times slower.
     Tcg,
+    /// By translation, the guest's CPUs in turn in one thread of the host. QEMU before 8.1 may go on with code that another
+    /// CPU is changing, where each has a thread: a kernel that changes its own code, as it does when events are traced, then
+    /// takes the same breakpoint for ever (with 7.2 in one of four guests). What waits for another CPU may wait for 0.1 s.
+    TcgInTurn,
 }
 
 impl Acceleration {
@@ -42,6 +46,7 @@ impl Acceleration {
             Self::Auto => "auto",
             Self::Kvm => "kvm",
             Self::Tcg => "tcg",
+            Self::TcgInTurn => "tcg-in-turn",
         }
     }
 }
@@ -56,10 +61,10 @@ impl std::str::FromStr for Acceleration {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        [Self::Auto, Self::Kvm, Self::Tcg]
+        [Self::Auto, Self::Kvm, Self::Tcg, Self::TcgInTurn]
             .into_iter()
             .find(|one| one.name() == name)
-            .ok_or_else(|| format!("`{name}` is no acceleration: use auto, kvm or tcg"))
+            .ok_or_else(|| format!("`{name}` is no acceleration: use auto, kvm, tcg or tcg-in-turn"))
     }
 }
 
@@ -194,7 +199,7 @@ mod tests {
 
     #[test]
     fn each_name_is_read() {
-        for one in [Acceleration::Auto, Acceleration::Kvm, Acceleration::Tcg] {
+        for one in [Acceleration::Auto, Acceleration::Kvm, Acceleration::Tcg, Acceleration::TcgInTurn] {
             assert_eq!(one.to_string().parse(), Ok(one));
         }
         assert!("xen".parse::<Acceleration>().is_err());

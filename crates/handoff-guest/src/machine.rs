@@ -25,6 +25,8 @@ pub(crate) struct GuestMachine {
     pub(crate) capacities: Vec<u32>,
     /// One instruction of the guest takes a fixed time of its clock.
     pub(crate) icount: bool,
+    /// All emulated CPUs share one thread. Counted instructions need it.
+    pub(crate) in_turn: bool,
     pub(crate) quiet: bool,
     /// Arguments that the user added.
     pub(crate) extra: Vec<OsString>,
@@ -96,9 +98,8 @@ impl GuestMachine {
     }
 
     fn accelerator(&self) -> &'static str {
-        match (self.kvm, self.icount) {
+        match (self.kvm, self.in_turn) {
             (true, _) => "kvm",
-            // Counted instructions need all CPUs in one thread.
             (false, true) => "tcg,thread=single",
             (false, false) => "tcg,thread=multi",
         }
@@ -190,6 +191,7 @@ mod tests {
             append: vec!["isolcpus=1".into()],
             capacities: Vec::new(),
             icount: false,
+            in_turn: false,
             quiet: true,
             extra: vec!["-s".into()],
         }
@@ -218,7 +220,7 @@ mod tests {
 
     #[test]
     fn counted_instructions_run_in_one_thread() {
-        let machine = GuestMachine { icount: true, ..machine() };
+        let machine = GuestMachine { icount: true, in_turn: true, ..machine() };
         let words = words(&machine, &Wiring::Terminal);
         assert!(words.contains(&"tcg,thread=single".to_owned()) && words.contains(&"-icount".to_owned()));
     }

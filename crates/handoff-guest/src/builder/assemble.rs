@@ -51,6 +51,7 @@ impl Builder {
             append: spec.append.clone(),
             capacities: spec.cpu_capacity.clone(),
             icount: spec.icount,
+            in_turn: spec.icount || spec.accel == Acceleration::TcgInTurn,
             quiet: self.quiet,
             extra: spec.qemu_args.iter().map(OsString::from).collect(),
         };
@@ -97,7 +98,7 @@ impl Builder {
                 Err(GuestError::Options("instructions cannot be counted with KVM: use tcg".to_owned()))
             }
             Acceleration::Kvm => asked(true),
-            Acceleration::Tcg => asked(false),
+            Acceleration::Tcg | Acceleration::TcgInTurn => asked(false),
             Acceleration::Auto if self.spec.icount => {
                 Ok(Decision { kvm: false, reason: "instructions are counted".to_owned() })
             }

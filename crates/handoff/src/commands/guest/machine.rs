@@ -57,8 +57,9 @@ pub(crate) struct Hardware {
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Guest")]
     cpu_capacity: Vec<u32>,
 
-    /// How QEMU runs the guest: auto tries KVM first, tcg translates
-    #[arg(long, value_name = "auto|kvm|tcg", default_value = "auto", help_heading = "Guest")]
+    /// How QEMU runs the guest: auto tries KVM first, tcg translates, tcg-in-turn has all CPUs in one thread: slower alone, and
+    /// right where a QEMU before 8.1 hangs
+    #[arg(long, value_name = "auto|kvm|tcg|tcg-in-turn", default_value = "auto", help_heading = "Guest")]
     accel: Acceleration,
 
     /// Let each instruction take a fixed time, on one CPU: slow, but hardly disturbed by the host
