@@ -1,6 +1,6 @@
 //! `cargo xtask fuzz`: each fuzz target of each crate, a minute each with `--smoke`.
 //!
-//! The targets of a crate are in its `fuzz/` folder, a workspace of its own as cargo-fuzz wants it;
+//! The targets of a crate are in its `fuzz/` folder, and all crates' are one workspace, `fuzz/Cargo.toml`;
 //! inputs worth starting from are in `fuzz/seeds/TARGET/`. What the fuzzer learns is kept below the
 //! target folder of cargo, so that the sources stay clean.
 
@@ -72,37 +72,29 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(failed.is_empty())
 }
 
-/// Whether all targets compile. They are no part of the workspace, and nothing else looks at them.
+/// Whether all targets compile. They are no part of the crates' workspace, and nothing else looks at them.
 pub(crate) fn compile(last: &mut Last) -> Result<bool> {
-    let mut all = true;
-    for folder in folders()? {
-        let mut check = cargo();
-        check.args(["check", "--quiet", "--manifest-path"]).arg(folder.join("Cargo.toml"));
-        check.arg("--target-dir").arg(target_dir().join("fuzz-check"));
-        // As cargo-fuzz does. Nothing is linked, so that the fuzzer itself need not be compiled.
-        check.env("RUSTFLAGS", "--cfg fuzzing").env("CUSTOM_LIBFUZZER_PATH", folder.join("Cargo.toml"));
-        all &= kept(&mut check, last)?;
-    }
-    Ok(all)
+    let mut check = cargo();
+    check.args(["check", "--quiet", "--workspace", "--manifest-path"]).arg(manifest());
+    check.arg("--target-dir").arg(target_dir().join("fuzz-check"));
+    // As cargo-fuzz does. Nothing is linked, so that the fuzzer itself need not be compiled.
+    check.env("RUSTFLAGS", "--cfg fuzzing").env("CUSTOM_LIBFUZZER_PATH", manifest());
+    kept(&mut check, last)
 }
 
-/// The `fuzz/` folders of the crates.
-fn folders() -> Result<Vec<PathBuf>> {
-    let crates = root().join("crates");
-    let entries = std::fs::read_dir(&crates).with_context(|| format!("cannot read {}", crates.display()))?;
-    let folders = entries.map(|entry| Ok(entry?.path().join("fuzz"))).collect::<Result<Vec<_>>>()?;
-    Ok(folders.into_iter().filter(|folder| folder.join("Cargo.toml").is_file()).collect())
+/// The workspace of all targets.
+fn manifest() -> PathBuf {
+    root().join("fuzz/Cargo.toml")
 }
 
 /// Every target of every crate, by name.
 fn all_targets() -> Result<Vec<FuzzTarget>> {
     let mut targets = Vec::new();
-    for folder in folders()? {
-        for package in tools::packages_of(&folder.join("Cargo.toml"))? {
-            let programs =
-                package.targets.into_iter().filter(|target| target.kind.iter().any(|kind| kind == "bin"));
-            targets.extend(programs.map(|target| FuzzTarget { name: target.name, folder: folder.clone() }));
-        }
+    for package in tools::packages_of(&manifest())? {
+        let programs =
+            package.targets.into_iter().filter(|target| target.kind.iter().any(|kind| kind == "bin"));
+        targets
+            .extend(programs.map(|target| FuzzTarget { name: target.name, folder: package.folder.clone() }));
     }
     targets.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(targets)

@@ -13,6 +13,8 @@ use crate::process::{cargo, find, output, run, target_dir};
 #[derive(Debug)]
 pub(crate) struct Package {
     pub(crate) name: String,
+    /// Where its manifest is.
+    pub(crate) folder: PathBuf,
     /// The oldest Rust that compiles it, as its manifest says.
     pub(crate) rust_version: Option<String>,
     /// The names of the packages that it depends on, of every kind and for every target.
@@ -39,6 +41,7 @@ struct Metadata {
 #[derive(Deserialize)]
 struct RawPackage {
     name: String,
+    manifest_path: PathBuf,
     rust_version: Option<String>,
     dependencies: Vec<Dependency>,
     targets: Vec<Target>,
@@ -68,6 +71,7 @@ fn packages(cargo: &mut std::process::Command) -> Result<Vec<Package>> {
         .into_iter()
         .map(|raw| Package {
             name: raw.name,
+            folder: raw.manifest_path.parent().unwrap_or(&raw.manifest_path).to_owned(),
             rust_version: raw.rust_version,
             dependencies: raw.dependencies.into_iter().map(|dependency| dependency.name).collect(),
             targets: raw.targets,
