@@ -47,7 +47,7 @@ fn passes(guest: &mut Guest, program: &str, context: Context, arguments: &[&str]
         .env("HANDOFF_TEST_ENGINE", "binder")
         .env("HANDOFF_TEST_DOMAIN", context.device())
         .env("RUST_BACKTRACE", "0")
-        .timeout(Duration::from_secs(500));
+        .timeout(Duration::from_secs(1200));
     let output = guest.run(&command).expect("the tests run");
     let (text, errors) = (output.stdout_text(), output.stderr_text());
     assert!(output.success(), "{text}\n{errors}");
