@@ -182,7 +182,7 @@ pub(crate) fn explained(error: GuestError) -> anyhow::Error {
         }
         GuestError::CommandTimeout { .. } => "give it longer with --timeout, or 0 for no limit",
         GuestError::Hang { .. } => {
-            "run it again: an emulated kernel gets stuck at times, less often with --smp 1; one that is just slow needs a longer --timeout"
+            "run it again: an emulated kernel gets stuck at times, and where QEMU is older than 8.1 least often with --accel tcg-in-turn; one that is just slow needs a longer --timeout"
         }
         _ => return error.into(),
     };
