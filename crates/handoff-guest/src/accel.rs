@@ -33,9 +33,9 @@ pub enum Acceleration {
     Kvm,
     /// By translation (QEMU's TCG): on any host, some ten times slower.
     Tcg,
-    /// By translation, the guest's CPUs in turn in one thread of the host. QEMU before 8.1 may go on with code that another
-    /// CPU is changing, where each has a thread: a kernel that changes its own code, as it does when events are traced, then
-    /// takes the same breakpoint for ever (with 7.2 in one of four guests). What waits for another CPU may wait for 0.1 s.
+    /// By translation, the guest's CPUs in turn in one thread of the host. Where each has a thread, QEMU before 8.1 may go on
+    /// with code that another CPU is changing. A kernel changes its own code when events are traced: three of seven such
+    /// guests of QEMU 7.2 took exceptions without an end. What waits for another CPU may wait for 0.1 s.
     TcgInTurn,
 }
 
