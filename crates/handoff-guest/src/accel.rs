@@ -40,7 +40,9 @@ pub enum Acceleration {
 }
 
 impl Acceleration {
-    /// QEMU's name of it.
+    const ALL: [Self; 4] = [Self::Auto, Self::Kvm, Self::Tcg, Self::TcgInTurn];
+
+    /// Its name, as it is typed.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -61,7 +63,7 @@ impl std::str::FromStr for Acceleration {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        [Self::Auto, Self::Kvm, Self::Tcg, Self::TcgInTurn]
+        Self::ALL
             .into_iter()
             .find(|one| one.name() == name)
             .ok_or_else(|| format!("`{name}` is no acceleration: use auto, kvm, tcg or tcg-in-turn"))
@@ -199,7 +201,7 @@ mod tests {
 
     #[test]
     fn each_name_is_read() {
-        for one in [Acceleration::Auto, Acceleration::Kvm, Acceleration::Tcg, Acceleration::TcgInTurn] {
+        for one in Acceleration::ALL {
             assert_eq!(one.to_string().parse(), Ok(one));
         }
         assert!("xen".parse::<Acceleration>().is_err());

@@ -25,7 +25,7 @@ pub(crate) struct GuestMachine {
     pub(crate) capacities: Vec<u32>,
     /// One instruction of the guest takes a fixed time of its clock.
     pub(crate) icount: bool,
-    /// All emulated CPUs share one thread. Counted instructions need it.
+    /// All emulated CPUs share one thread.
     pub(crate) in_turn: bool,
     pub(crate) quiet: bool,
     /// Arguments that the user added.
@@ -98,8 +98,9 @@ impl GuestMachine {
     }
 
     fn accelerator(&self) -> &'static str {
-        match (self.kvm, self.in_turn) {
+        match (self.kvm, self.in_turn || self.icount) {
             (true, _) => "kvm",
+            // Counted instructions need all CPUs in one thread.
             (false, true) => "tcg,thread=single",
             (false, false) => "tcg,thread=multi",
         }
@@ -219,8 +220,16 @@ mod tests {
     }
 
     #[test]
+    fn cpus_that_take_turns_share_a_thread() {
+        for (in_turn, thread) in [(true, "tcg,thread=single"), (false, "tcg,thread=multi")] {
+            let machine = GuestMachine { in_turn, ..machine() };
+            assert!(words(&machine, &Wiring::Terminal).contains(&thread.to_owned()));
+        }
+    }
+
+    #[test]
     fn counted_instructions_run_in_one_thread() {
-        let machine = GuestMachine { icount: true, in_turn: true, ..machine() };
+        let machine = GuestMachine { icount: true, ..machine() };
         let words = words(&machine, &Wiring::Terminal);
         assert!(words.contains(&"tcg,thread=single".to_owned()) && words.contains(&"-icount".to_owned()));
     }

@@ -27,8 +27,7 @@ pub(crate) fn fitted(text: String, stream: &impl IsTerminal) -> String {
 
 fn fit(text: &str, columns: usize) -> String {
     let line = |line: &str| {
-        // Mostly its length says so. Each text of each command is looked at whenever the program starts.
-        if line.len() <= columns || visible(line) <= columns {
+        if is_within(line, columns) {
             return line.to_owned();
         }
         let words = line.trim_start_matches(' ');
@@ -44,8 +43,7 @@ fn fit(text: &str, columns: usize) -> String {
 /// begin each such line at the left, among the commands.
 pub(crate) fn annotated(text: &str, columns: usize) -> String {
     let line = |line: &str| {
-        // Mostly its length says so. Each text of each command is looked at whenever the program starts.
-        if line.len() <= columns || visible(line) <= columns {
+        if is_within(line, columns) {
             return line.to_owned();
         }
         let words = line.trim_start_matches(' ');
@@ -65,6 +63,12 @@ pub(crate) fn annotated(text: &str, columns: usize) -> String {
 
 /// The narrowest column of text that is still readable.
 const NARROWEST: usize = 24;
+
+/// Whether a line is not too long. Mostly its bytes say so already: each text of each command is looked at whenever the
+/// program starts.
+fn is_within(line: &str, columns: usize) -> bool {
+    line.len() <= columns || visible(line) <= columns
+}
 
 /// How many characters are seen: those that colour the text are not.
 fn visible(text: &str) -> usize {

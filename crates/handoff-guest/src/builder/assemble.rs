@@ -51,7 +51,7 @@ impl Builder {
             append: spec.append.clone(),
             capacities: spec.cpu_capacity.clone(),
             icount: spec.icount,
-            in_turn: spec.icount || spec.accel == Acceleration::TcgInTurn,
+            in_turn: spec.accel == Acceleration::TcgInTurn,
             quiet: self.quiet,
             extra: spec.qemu_args.iter().map(OsString::from).collect(),
         };

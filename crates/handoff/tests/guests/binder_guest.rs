@@ -8,31 +8,31 @@ use handoff_guest::{Acceleration, Builder, Guest, GuestCommand, Kernel};
 use handoff_ipc::Context;
 use handoff_testkit::{require, require_file, require_guest};
 
-/// The programs of a package's tests. Most are there: this test was built with them. Asked for in another way than for the
-/// whole workspace, they would be built once more, with other features.
-fn programs<const N: usize>(folder: &str, names: [&str; N]) -> [PathBuf; N] {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder).join("Cargo.toml");
-    let manifest = manifest.canonicalize().expect("a package");
+/// The programs of tests, each named by its package's folder and its own name. Most are there: this test was built with them.
+/// Asked for in another way than for the whole workspace, they would be built once more, with other features.
+fn programs<const N: usize>(tests: [(&str, &str); N]) -> [PathBuf; N] {
     let output = Command::new(env!("CARGO"))
         .args(["test", "--locked", "--no-run", "--workspace", "--message-format", "json"])
-        .args(names.iter().flat_map(|name| ["--test", name]))
+        .args(tests.iter().flat_map(|(_, name)| ["--test", name]))
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout);
     let messages: Vec<serde_json::Value> =
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let is_of_package =
-        |message: &&serde_json::Value| message["manifest_path"].as_str().map(Path::new) == Some(&manifest);
-    names.map(|name| {
+    tests.map(|(folder, name)| {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder).join("Cargo.toml");
+        let manifest = manifest.canonicalize().expect("a package");
         messages
             .iter()
-            .filter(is_of_package)
+            .filter(|message| message["manifest_path"].as_str().map(Path::new) == Some(&manifest))
             .filter(|message| message["target"]["name"] == name)
             .find_map(|message| message["executable"].as_str().map(PathBuf::from))
             .unwrap_or_else(|| panic!("cargo does not name the program of {folder}'s tests `{name}`"))
     })
 }
+
+const IPC: &str = "crates/handoff-ipc";
 
 /// A guest with the driver.
 fn guest() -> Builder {
@@ -57,8 +57,7 @@ fn passes(guest: &mut Guest, program: &str, context: Context, arguments: &[&str]
 #[test]
 fn calls_work_on_the_real_driver() {
     require!(require_guest());
-    let [ipc, driver] = programs("crates/handoff-ipc", ["it", "driver"]);
-    let [examples] = programs("examples", ["it"]);
+    let [ipc, driver, examples] = programs([(IPC, "it"), (IPC, "driver"), ("examples", "it")]);
     // With a security module that the driver can ask for its callers' contexts.
     let mut guest = guest()
         .append("security=selinux")
@@ -98,7 +97,7 @@ fn foreign_program() -> PathBuf {
 #[test]
 fn rsbinder_and_the_runtime_call_each_other() {
     require!(require_guest());
-    let [interop] = programs("crates/handoff-ipc", ["interop"]);
+    let [interop] = programs([(IPC, "interop")]);
     let mut guest = guest()
         .program(interop, "/bin/interop")
         .program(foreign_program(), "/bin/theirs")
@@ -111,7 +110,7 @@ fn rsbinder_and_the_runtime_call_each_other() {
 #[test]
 fn what_newer_kernels_have_works_too() {
     require!(require_guest());
-    let [driver] = programs("crates/handoff-ipc", ["driver"]);
+    let [driver] = programs([(IPC, "driver")]);
     // The distribution's next kernel: the driver tells of freezing since 6.12.
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
     let kernel = Kernel::Package(format!("linux-image-6.12-{arch}"));
@@ -131,7 +130,7 @@ fn built(driver: &str) -> Result<PathBuf, String> {
 fn both_drivers_of_mainline_carry_calls() {
     require!(require_guest());
     let images = [require!(built("c")), require!(built("rust"))];
-    let [ipc, driver] = programs("crates/handoff-ipc", ["it", "driver"]);
+    let [ipc, driver] = programs([(IPC, "it"), (IPC, "driver")]);
     for image in images {
         let mut guest = guest()
             .kernel(Kernel::Image { image: image.clone(), modules: None })

@@ -8,7 +8,8 @@ use handoff_testkit::{require, require_guest};
 use serde_json::Value;
 
 fn boot() -> Guest {
-    // Always translated: trying KVM takes a while where it does not work, and is not what is tested. It is traced, too.
+    // Always translated: trying KVM takes a while where it does not work, and is not what is tested.
+    // In turn, as traced guests may hang otherwise.
     let builder = Guest::builder().acceleration(Acceleration::TcgInTurn);
     builder.program(env!("CARGO_BIN_EXE_handoff"), "/bin/handoff").boot().expect("it boots")
 }

@@ -198,8 +198,8 @@ fn agent() -> anyhow::Result<AgentCommand> {
     Ok(AgentCommand { program, arguments: AGENT.map(Into::into).to_vec() })
 }
 
-/// Is a process that the suite uses, if this one was executed for that; it ends here then. A case takes several, so that
-/// none of them reads all that can be typed.
+/// Is a process that the suite uses, if this one was executed for that; it ends here then. A case starts several, and none
+/// of them needs the command line.
 pub(crate) fn serve_if_agent() {
     if !std::env::args_os().skip(1).eq(AGENT) {
         return;

@@ -57,8 +57,8 @@ pub(crate) struct Hardware {
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Guest")]
     cpu_capacity: Vec<u32>,
 
-    /// How QEMU runs the guest: auto tries KVM first, tcg translates, tcg-in-turn has all CPUs in one thread: slower alone, and
-    /// right where a QEMU before 8.1 hangs
+    /// How QEMU runs the guest: auto tries KVM first, tcg translates, tcg-in-turn does so with all CPUs in one thread:
+    /// for a QEMU before 8.1, where traced guests may hang
     #[arg(long, value_name = "auto|kvm|tcg|tcg-in-turn", default_value = "auto", help_heading = "Guest")]
     accel: Acceleration,
 
@@ -182,7 +182,7 @@ pub(crate) fn explained(error: GuestError) -> anyhow::Error {
         }
         GuestError::CommandTimeout { .. } => "give it longer with --timeout, or 0 for no limit",
         GuestError::Hang { .. } => {
-            "run it again: an emulated kernel gets stuck at times, and where QEMU is older than 8.1 least often with --accel tcg-in-turn; one that is just slow needs a longer --timeout"
+            "run it again: an emulated kernel gets stuck at times, and --accel tcg-in-turn helps with a QEMU before 8.1; one that is just slow needs a longer --timeout"
         }
         _ => return error.into(),
     };
