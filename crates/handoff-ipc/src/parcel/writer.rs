@@ -21,11 +21,12 @@ use crate::{Error, Result};
 /// [`Error::TooLarge`].
 pub struct Writer<'a> {
     // Invariant: `start..start + capacity` is writable for 'a and nobody in this process holds a
-    // reference into it; `len <= capacity`. With `growable`, it is that vector's spare capacity.
+    // reference into it; `len <= capacity`. With `growable`, it is that vector's capacity behind so many bytes, which
+    // are initialized.
     start: *mut u8,
     capacity: usize,
     len: usize,
-    growable: Option<&'a mut Vec<u8>>,
+    growable: Option<(&'a mut Vec<u8>, usize)>,
     // Where a parcel goes on that outgrows a stage.
     spill: Option<Spill>,
     objects: Vec<(u32, Object)>,
@@ -72,12 +73,19 @@ const RUN: usize = 4096;
 impl<'a> Writer<'a> {
     /// Over a vector, which is emptied first and holds the data after [`Writer::finish`].
     pub fn growing(buffer: &'a mut Vec<u8>) -> Self {
+        Self::growing_behind(buffer, 0)
+    }
+
+    /// The same, behind `head` zeros for what goes in front of the parcel.
+    pub(crate) fn growing_behind(buffer: &'a mut Vec<u8>, head: usize) -> Self {
         buffer.clear();
+        buffer.resize(head, 0);
+        let spare = buffer.spare_capacity_mut();
         Writer {
-            start: buffer.as_mut_ptr(),
-            capacity: buffer.capacity(),
+            start: spare.as_mut_ptr().cast(),
+            capacity: spare.len(),
             len: 0,
-            growable: Some(buffer),
+            growable: Some((buffer, head)),
             spill: None,
             objects: Vec::new(),
             gathers: false,
@@ -209,9 +217,9 @@ impl<'a> Writer<'a> {
 
     /// Makes the buffer's length what was written, and hands the objects over.
     pub fn finish(self) -> Vec<(u32, Object)> {
-        if let Some(buffer) = self.growable {
-            // SAFETY: `len` bytes of this vector's capacity were written (type invariant).
-            unsafe { buffer.set_len(self.len) };
+        if let Some((buffer, head)) = self.growable {
+            // SAFETY: `len` bytes of this vector's capacity behind its head were written (type invariant).
+            unsafe { buffer.set_len(head + self.len) };
         }
         self.objects
     }
@@ -232,15 +240,16 @@ impl<'a> Writer<'a> {
             return Ok(());
         }
         let possible = isize::try_from(needed).is_ok();
-        let Some(buffer) = self.growable.as_deref_mut().filter(|_| possible) else {
+        let Some((buffer, head)) = self.growable.as_mut().filter(|_| possible) else {
             let limit = self.spill.map_or(self.capacity, |spill| spill.capacity);
             return Err(Error::TooLarge { size: needed, limit });
         };
-        // SAFETY: `len` bytes were written; the vector must know, to carry them over.
-        unsafe { buffer.set_len(self.len) };
+        // SAFETY: `len` bytes were written behind the head; the vector must know, to carry them over.
+        unsafe { buffer.set_len(*head + self.len) };
         buffer.reserve(needed - self.len);
-        self.start = buffer.as_mut_ptr();
-        self.capacity = buffer.capacity();
+        // SAFETY: the head is a part of the vector.
+        self.start = unsafe { buffer.as_mut_ptr().add(*head) };
+        self.capacity = buffer.capacity() - *head;
         Ok(())
     }
 

@@ -4,11 +4,11 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::connection::{Attempt, Connection, Frame, Wait};
-use super::objects::{self, Outgoing, ReceivedObjects};
+use super::connection::{Attempt, Came, Connection, Frame, Wait};
+use super::objects::{self, ReceivedObjects};
 use super::oneway::Arrival;
 use super::session::{ExclusiveConnection, ServeGuard, Session};
-use super::wire::{self, Address, Command, FrameHeader, MOST_BODY, ONEWAY, special};
+use super::wire::{self, Address, DecStrong, MOST_BODY, ONEWAY, special};
 use crate::binder::token;
 use crate::call::{Call, OutCall};
 use crate::code::is_user_code;
@@ -17,7 +17,7 @@ use crate::disposal::PeerFd;
 use crate::engine_kind::EngineKind;
 use crate::local::Buffer;
 use crate::object::{LocalNode, ReadFn, Transaction, WriteFn};
-use crate::parcel::{Object, Reader, SharedBytes, Writer};
+use crate::parcel::{Object, Writer};
 use crate::{Error, OnewayBacklog, Result, oneway_threads, shm, stats};
 
 /// What a oneway call takes beside its bytes while it waits.
@@ -33,44 +33,48 @@ pub(super) fn transact(
     read: ReadFn<'_>,
 ) -> Result<()> {
     let mut buffer = Buffer::take();
-    let mut writer = Writer::growing(&mut buffer.0).in_rpc_form();
+    let mut writer = Writer::growing_behind(&mut buffer.0, wire::Transaction::HEAD).in_rpc_form();
     if let Some(token) = token {
         writer.write_raw(token)?;
     }
     write(&mut writer)?;
     let objects = writer.finish();
-    check_size(wire::Transaction::FIXED, &buffer.0, &objects)?;
+    check_size(wire::Transaction::FIXED, buffer.0.len() - wire::Transaction::HEAD, &objects)?;
     let end = call.deadline.filter(|_| !call.oneway).map(|within| (Instant::now() + within, within));
     let wait = Wait::until(end.map(|(end, _)| end));
     let late = || Error::DeadlineExpired(end.map_or(Duration::ZERO, |(_, within)| within));
     let Attempt::Done(taken) = session.take(call.oneway, wait)? else { return Err(late()) };
-    let outcome = send(session, &taken.connection, address, call, wait, &mut buffer.0, objects);
-    match outcome.inspect_err(|error| session.failed(&taken.connection, error))? {
-        Attempt::Done(()) if call.oneway => return Ok(()),
-        Attempt::Done(()) => {}
-        Attempt::Late => return Err(late()),
+    let failed = |error| {
+        session.failed(&taken.connection, &error);
+        error
+    };
+    match send(session, &taken.connection, address, call, wait, &mut buffer.0, objects) {
+        Ok(Attempt::Done(())) if call.oneway => return Ok(()),
+        Ok(Attempt::Done(())) => {}
+        Ok(Attempt::Late) => return Err(late()),
+        Err(error) => return Err(failed(error)),
     }
-    let awaited = await_reply(session, &taken.connection, wait);
-    let reply = match awaited.inspect_err(|error| session.failed(&taken.connection, error))? {
-        AwaitedReply::Reply(reply) => reply,
-        AwaitedReply::Late(left) => {
+    let mut frame = Frame::default();
+    match await_reply(session, &taken.connection, wait, &mut frame) {
+        Ok(AwaitedReply::Came) => {}
+        Ok(AwaitedReply::Late(left)) => {
             finish_late(taken, left);
             return Err(late());
         }
-    };
-    let outcome = read_reply(session, &taken.connection, reply, call.code, read);
+        Err(error) => return Err(failed(error)),
+    }
+    let outcome = read_reply(session, &mut frame, call.code, read);
+    taken.connection.reuse(&mut frame);
     if let Err(error) = session.give_back_on(&taken.connection) {
         session.failed(&taken.connection, &error);
     }
     outcome
 }
 
-fn check_size(fixed: usize, data: &[u8], objects: &[(u32, Object)]) -> Result<()> {
-    let size = data.len() + 4 * objects.len();
-    if fixed + size > MOST_BODY {
-        return Err(Error::TooLarge { size, limit: MOST_BODY - fixed });
-    }
-    Ok(())
+/// Whether a frame can carry a parcel of so many bytes, with the table of its objects, behind its fixed part.
+fn check_size(fixed: usize, data: usize, objects: &[(u32, Object)]) -> Result<()> {
+    let (size, limit) = (data + 4 * objects.len(), MOST_BODY - fixed);
+    if size > limit { Err(Error::TooLarge { size, limit }) } else { Ok(()) }
 }
 
 /// Sends the call. `Late` if it could not even begin in time.
@@ -80,10 +84,10 @@ fn send(
     address: Address,
     call: &OutCall,
     wait: Wait,
-    data: &mut [u8],
+    frame: &mut Vec<u8>,
     objects: Vec<(u32, Object)>,
 ) -> Result<Attempt<()>> {
-    let acknowledge = &mut |frame| session.acknowledge(frame);
+    let acknowledge = &mut |dec| session.acknowledge(dec);
     if call.oneway {
         if !connection.takes_more()? {
             return Err(Error::OnewayFull(OnewayBacklog::Unknown));
@@ -91,15 +95,15 @@ fn send(
     } else if let Attempt::Late = connection.flush(wait, acknowledge)? {
         return Ok(Attempt::Late);
     }
-    let Outgoing { table, fds } = objects::encode(session, data, objects)?;
+    let data = frame.len() - wire::Transaction::HEAD;
+    let fds = objects::encode(session, frame, wire::Transaction::HEAD, objects)?;
     // Counted now that the connection is this thread's: oneway calls are numbered in the order in which they are sent.
     let number = if address == Address::SESSION { 0 } else { session.nodes().call(address, call.oneway)? };
     let flags = if call.oneway { ONEWAY } else { 0 };
-    let fixed = wire::Transaction::encode(address, call.code, flags, number, data.len());
-    let header = FrameHeader::encode(Command::Transact, fixed.len() + data.len() + table.len())?;
+    wire::Transaction::write_head(frame, address, call.code, flags, number, data)?;
     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
     let wait = if call.oneway { Wait::No } else { wait };
-    connection.send([&header, &fixed, data, &table], &fds, wait, acknowledge)?;
+    connection.send(frame, &fds, wait, acknowledge)?;
     // What the socket did not take in time goes with the next wait.
     Ok(Attempt::Done(()))
 }
@@ -114,22 +118,29 @@ struct UnqueuedCall {
 
 /// How the wait for a reply ended.
 enum AwaitedReply {
-    Reply(Frame),
+    Came,
     /// The time was over first; a call may be left that was read.
     Late(Option<UnqueuedCall>),
 }
 
-/// Waits for a reply; serves calls of the peer meanwhile, which are nested in this one.
-fn await_reply(session: &Arc<Session>, connection: &Arc<Connection>, wait: Wait) -> Result<AwaitedReply> {
-    if let Attempt::Late = connection.flush(wait, &mut |frame| session.acknowledge(frame))? {
+/// Waits for a reply, and puts it into `frame`; serves calls of the peer meanwhile, which are nested in this one.
+fn await_reply(
+    session: &Arc<Session>,
+    connection: &Arc<Connection>,
+    wait: Wait,
+    frame: &mut Frame,
+) -> Result<AwaitedReply> {
+    if let Attempt::Late = connection.flush(wait, &mut |dec| session.acknowledge(dec))? {
         return Ok(AwaitedReply::Late(None));
     }
     loop {
-        let Attempt::Done(frame) = connection.receive(wait)? else { return Ok(AwaitedReply::Late(None)) };
-        match frame.command {
-            Command::Reply => return Ok(AwaitedReply::Reply(frame)),
-            Command::DecStrong => session.acknowledge(frame)?,
-            Command::Transact => {
+        let Attempt::Done(came) = connection.receive(wait, frame)? else {
+            return Ok(AwaitedReply::Late(None));
+        };
+        match came {
+            Came::Reply => return Ok(AwaitedReply::Came),
+            Came::References(dec) => session.acknowledge(dec),
+            Came::Call => {
                 let deeper = shm::deeper();
                 let refused = deeper.as_ref().err().map(|_| Error::TooDeep);
                 if let Some(left) = serve(session, connection, frame, wait, refused)? {
@@ -144,25 +155,20 @@ fn await_reply(session: &Arc<Session>, connection: &Arc<Connection>, wait: Wait)
     }
 }
 
-fn read_reply(
-    session: &Arc<Session>,
-    connection: &Connection,
-    mut frame: Frame,
-    code: u32,
-    read: ReadFn<'_>,
-) -> Result<()> {
-    let fds = std::mem::take(&mut frame.fds);
-    let reply = wire::Reply::decode(session.terms().version, frame.body())
-        .inspect_err(|error| session.broke(error))?;
+fn read_reply(session: &Arc<Session>, frame: &mut Frame, code: u32, read: ReadFn<'_>) -> Result<()> {
+    let (body, fds) = frame.parts();
+    let reply = match wire::Reply::decode(session.terms().version, body) {
+        Ok(reply) => reply,
+        Err(error) => {
+            session.broke(&error);
+            return Err(error);
+        }
+    };
     if reply.status != 0 {
         return Err(Error::from_status_t(reply.status, "the object", code));
     }
-    let mut arrived = ReceivedObjects::new(session, &reply.body, fds);
-    let bytes = SharedBytes::from_slice(reply.body.data);
-    let outcome = read(&mut Reader::with_objects(bytes, &mut arrived).in_rpc_form());
-    drop(arrived);
-    connection.reuse(frame);
-    outcome
+    let mut arrived = ReceivedObjects::of(session, &reply.body, fds);
+    read(&mut objects::reader(reply.body.data, &mut arrived))
 }
 
 /// Has another thread wait for a reply that its caller no longer waits for: until it has come, the connection can
@@ -171,12 +177,11 @@ fn finish_late(taken: ExclusiveConnection, left: Option<UnqueuedCall>) {
     let session = Arc::clone(taken.session());
     let wait = move || {
         let (session, connection) = (Arc::clone(taken.session()), &taken.connection);
+        let mut frame = Frame::default();
         let queued = left.map_or(Ok(None), |left| queue_oneway(&session, connection, left, Wait::Forever));
-        match queued.and_then(|_| await_reply(&session, connection, Wait::Forever)) {
+        match queued.and_then(|_| await_reply(&session, connection, Wait::Forever, &mut frame)) {
             // Objects in it are given back.
-            Ok(AwaitedReply::Reply(reply)) => {
-                drop(read_reply(&session, connection, reply, 0, &mut |_| Ok(())));
-            }
+            Ok(AwaitedReply::Came) => drop(read_reply(&session, &mut frame, 0, &mut |_| Ok(()))),
             Ok(AwaitedReply::Late(_)) => {}
             Err(error) => session.failed(&taken.connection, &error),
         }
@@ -190,17 +195,19 @@ fn finish_late(taken: ExclusiveConnection, left: Option<UnqueuedCall>) {
 
 /// Serves the peer's calls on a connection until that ends.
 pub(super) fn serve_connection(session: &Weak<Session>, connection: &Arc<Connection>) -> Result<()> {
+    let mut frame = Frame::default();
     loop {
-        let Attempt::Done(frame) = connection.receive(Wait::Forever)? else { return Ok(()) };
+        let Attempt::Done(came) = connection.receive(Wait::Forever, &mut frame)? else { return Ok(()) };
         let Some(session) = session.upgrade().filter(|session| !session.is_over()) else { return Ok(()) };
-        let served = match frame.command {
-            Command::Transact => serve(&session, connection, frame, Wait::Forever, None).map(drop),
-            Command::DecStrong => session.acknowledge(frame).and_then(|()| {
+        let served = match came {
+            Came::Call => serve(&session, connection, &mut frame, Wait::Forever, None).map(drop),
+            Came::References(dec) => {
+                session.acknowledge(dec);
                 // What a call kept may be given back now.
                 session.give_back();
                 session.give_back_on(connection)
-            }),
-            Command::Reply => Err(Error::Protocol("a reply to no call".into())),
+            }
+            Came::Reply => Err(Error::Protocol("a reply to no call".into())),
         };
         match served {
             // The peer hears nothing any longer. Calls that it sent before are served all the same.
@@ -215,27 +222,28 @@ pub(super) fn serve_connection(session: &Weak<Session>, connection: &Arc<Connect
 fn serve(
     session: &Arc<Session>,
     connection: &Arc<Connection>,
-    mut frame: Frame,
+    frame: &mut Frame,
     wait: Wait,
     refused: Option<Error>,
 ) -> Result<Option<UnqueuedCall>> {
-    let version = session.terms().version;
-    let fds = std::mem::take(&mut frame.fds);
-    let call = wire::Transaction::decode(version, frame.body())?;
+    let (body, fds) = frame.parts();
+    let call = wire::Transaction::decode(session.terms().version, body)?;
     let (address, number) = (call.address, call.number);
+    let mut buffer = Buffer::take();
     if address == Address::SESSION {
-        let mut buffer = Buffer::take();
         let objects = answer_special(session, call.code, &mut buffer.0);
-        return reply(session, connection, wait, &mut buffer.0, objects).map(|()| None);
+        return reply(session, connection, wait, &mut buffer.0, objects, None).map(|()| None);
     }
     let node = session.nodes().called(address);
+    // The reference that came with the call.
+    let back = node.is_ok().then_some(DecStrong { address, amount: 1 });
     if call.flags & ONEWAY != 0 {
         // Nobody is told that there is no such object.
         let Ok(node) = node else { return Ok(None) };
-        frame.fds = fds;
+        back.into_iter().for_each(|dec| session.nodes().owe(dec));
+        let frame = std::mem::take(frame);
         return queue_oneway(session, connection, UnqueuedCall { node, address, number, frame }, wait);
     }
-    let mut buffer = Buffer::take();
     let outcome = match (node, refused) {
         (Ok(node), None) => {
             let _serving = ServeGuard::begin(session, connection);
@@ -243,12 +251,11 @@ fn serve(
         }
         (_, Some(error)) | (Err(error), None) => Err(error),
     };
-    connection.reuse(frame);
-    reply(session, connection, wait, &mut buffer.0, outcome).map(|()| None)
+    reply(session, connection, wait, &mut buffer.0, outcome, back).map(|()| None)
 }
 
 fn answer_special(session: &Session, code: u32, buffer: &mut Vec<u8>) -> Result<Vec<(u32, Object)>> {
-    let mut reply = Writer::growing(buffer).in_rpc_form();
+    let mut reply = Writer::growing_behind(buffer, wire::Reply::HEAD).in_rpc_form();
     match code {
         special::ROOT if session.is_server() => reply.write_binder(session.root())?,
         special::MAX_THREADS => reply.write_i32(i32::try_from(session.most_incoming).unwrap_or(i32::MAX))?,
@@ -263,14 +270,13 @@ fn serve_call(
     session: &Arc<Session>,
     node: &LocalNode,
     call: &wire::Transaction<'_>,
-    fds: Vec<PeerFd>,
+    fds: &mut Vec<PeerFd>,
     buffer: &mut Vec<u8>,
 ) -> Result<Vec<(u32, Object)>> {
     let _counted = UnderWay::begin();
     let oneway = call.flags & ONEWAY != 0;
-    let mut arrived = ReceivedObjects::new(session, &call.body, fds);
-    let bytes = SharedBytes::from_slice(call.body.data);
-    let mut data = Reader::with_objects(bytes, &mut arrived).in_rpc_form();
+    let mut arrived = ReceivedObjects::of(session, &call.body, fds);
+    let mut data = objects::reader(call.body.data, &mut arrived);
     if is_user_code(call.code) {
         token::check_name(&mut data, node.token(token::name))?;
     }
@@ -284,50 +290,64 @@ fn serve_call(
         driver_details: None,
     };
     if oneway { &stats::SERVED_ONEWAY } else { &stats::RPC_SERVED }.add();
-    let mut transaction = Transaction { call: made, data, reply: Writer::growing(buffer).in_rpc_form() };
+    let reply = Writer::growing_behind(buffer, wire::Reply::HEAD).in_rpc_form();
+    let mut transaction = Transaction { call: made, data, reply };
     dispatch::serve(&**node.service(), &mut transaction)?;
     Ok(transaction.reply.finish())
 }
 
-/// Sends a reply, and references that are owed with it.
+/// Sends a reply, whose data stands in `frames` behind the room for its head. References that are owed go in front of it,
+/// also those in `back`.
 fn reply(
     session: &Session,
     connection: &Connection,
     wait: Wait,
-    data: &mut Vec<u8>,
+    frames: &mut Vec<u8>,
     outcome: Result<Vec<(u32, Object)>>,
+    back: Option<DecStrong>,
 ) -> Result<()> {
     let version = session.terms().version;
+    let mut data = frames.len().saturating_sub(wire::Reply::HEAD);
     let outcome = outcome.and_then(|objects| {
         check_size(wire::Reply::fixed(version), data, &objects)?;
-        objects::encode(session, data, objects)
+        objects::encode(session, frames, wire::Reply::HEAD, objects)
     });
-    let (status, Outgoing { table, fds }) = match outcome {
-        Ok(outgoing) => (0, outgoing),
+    let (status, fds) = match outcome {
+        Ok(fds) => (0, fds),
         Err(error) => {
-            data.clear();
-            (error.to_status_t(), Outgoing::default())
+            data = 0;
+            frames.clear();
+            frames.resize(wire::Reply::HEAD, 0);
+            (error.to_status_t(), Vec::new())
         }
     };
-    let fixed = &wire::Reply::encode(status, data.len())[..wire::Reply::fixed(version)];
-    let header = FrameHeader::encode(Command::Reply, fixed.len() + data.len() + table.len())?;
-    let acknowledge = &mut |frame| session.acknowledge(frame);
-    let mut owed = Buffer::take();
-    let owed = &mut owed.0;
-    session.nodes().take_owed_frames(owed);
-    let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-    if !fds.is_empty() && !owed.is_empty() {
+    let acknowledge = &mut |dec| session.acknowledge(dec);
+    let mut owed: Vec<u8> = Vec::new();
+    if session.owes() {
+        owed.extend(session.nodes().take_owed().iter().flat_map(|dec| dec.frame()));
+    }
+    let has_fds = !fds.is_empty();
+    if has_fds {
         // Descriptors go with the first byte that is sent, which is to be the reply's.
-        connection.send([owed], &[], wait, acknowledge)?;
+        owed.extend(back.iter().flat_map(|dec| dec.frame()));
+        if let Attempt::Late = connection.send(&owed, &[], wait, acknowledge)? {
+            return Err(Error::Protocol("it does not take the reply to its call".into()));
+        }
         owed.clear();
     }
-    connection.send([owed, &header, fixed, data, &table], &fds, wait, acknowledge).map(drop)
+    let start = wire::Reply::write_head(frames, version, back.filter(|_| !has_fds), status, data)?;
+    let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+    if owed.is_empty() {
+        return connection.send(&frames[start..], &fds, wait, acknowledge).map(drop);
+    }
+    owed.extend_from_slice(&frames[start..]);
+    connection.send(&owed, &fds, wait, acknowledge).map(drop)
 }
 
 fn serve_oneway(session: &Arc<Session>, node: &LocalNode, arrival: Arrival) {
     let Arrival { mut frame, admitted: _admitted } = arrival;
-    let fds = std::mem::take(&mut frame.fds);
-    if let Ok(call) = wire::Transaction::decode(session.terms().version, frame.body()) {
+    let (body, fds) = frame.parts();
+    if let Ok(call) = wire::Transaction::decode(session.terms().version, body) {
         let mut nowhere = Buffer::take();
         // Nobody waits for the outcome.
         drop(serve_call(session, node, &call, fds, &mut nowhere.0));
@@ -416,18 +436,17 @@ mod tests {
         let nothing = DecStrong { address: Address::new(77, true), amount: 1 }.frame();
         (&there).write_all(&nothing.repeat(100)).unwrap();
         let over = Wait::Until(Instant::now());
-        assert!(matches!(await_reply(&session, &connection, over), Ok(AwaitedReply::Late(None))));
-        let more = || matches!(connection.receive(Wait::No), Ok(Attempt::Done(_)));
+        let mut frame = Frame::default();
+        let awaited = await_reply(&session, &connection, over, &mut frame);
+        assert!(matches!(awaited, Ok(AwaitedReply::Late(None))));
+        let mut more = || matches!(connection.receive(Wait::No, &mut frame), Ok(Attempt::Done(_)));
         assert!((0..98).all(|_| more()), "it read on, when its time was over");
         // While it waits for room to send in, too.
         (&there).write_all(&nothing.repeat(100)).unwrap();
         let large = vec![0; MOST_BODY];
         let mut heard = 0;
-        let mut count = |_| {
-            heard += 1;
-            Ok(())
-        };
-        assert!(matches!(connection.send([&large], &[], over, &mut count), Ok(Attempt::Late)));
+        let mut count = |_| heard += 1;
+        assert!(matches!(connection.send(&large, &[], over, &mut count), Ok(Attempt::Late)));
         assert_eq!(heard, 0);
     }
     #[test]
@@ -441,17 +460,16 @@ mod tests {
         let address = session.nodes().leave(&session, &root).unwrap();
         let data = [0; 64 << 10];
         let send = |number| {
-            let fixed = wire::Transaction::encode(address, 1, ONEWAY, number, data.len());
-            let header = FrameHeader::encode(Command::Transact, fixed.len() + data.len()).unwrap();
-            (&there).write_all(&[&header[..], &fixed, &data].concat()).unwrap();
+            let mut frame = [&[0; wire::Transaction::HEAD][..], &data].concat();
+            wire::Transaction::write_head(&mut frame, address, 1, ONEWAY, number, data.len()).unwrap();
+            (&there).write_all(&frame).unwrap();
         };
         // Of its user's other sessions.
         let all = ledger::use_up(peer, Resource::Oneway);
         send(0);
         let soon = Wait::Until(Instant::now() + Duration::from_millis(100));
-        let Ok(AwaitedReply::Late(Some(left))) = await_reply(&session, &connection, soon) else {
-            panic!("it is left");
-        };
+        let awaited = await_reply(&session, &connection, soon, &mut Frame::default());
+        let Ok(AwaitedReply::Late(Some(left))) = awaited else { panic!("it is left") };
         drop(all);
         assert!(matches!(queue_oneway(&session, &connection, left, Wait::Forever), Ok(None)));
         while ledger::held_by(peer, Resource::Oneway) > 0 {

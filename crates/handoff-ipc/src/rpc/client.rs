@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::address::{self, RpcAddress};
 use super::calls;
-use super::connection::{Attempt, Connection, Frame, Wait};
+use super::connection::{Attempt, Came, Connection, Frame, Wait};
 use super::session::{Session, Side, Terms};
 use super::wire::{
-    self, Address, Command, ConnectionHeader, Descriptors, FrameHeader, ID, INIT, NEWEST, Reply, special,
+    self, Address, ConnectionHeader, DecStrong, Descriptors, ID, INIT, NEWEST, Reply, special,
 };
 use crate::call::OutCall;
 use crate::object::Binder;
@@ -102,10 +102,10 @@ impl RpcSessionBuilder {
         let header = ConnectionHeader { version: self.version, incoming: false, descriptors, joins: false };
         connection.send_raw(&[&header.encode()[..], &INIT].concat(), soon)?;
         let version = wire::decode_response(&connection.receive_raw(soon)?, self.version)?;
-        let early = &mut |_| Err(Error::Protocol("the server calls before the session is set up".into()));
-        let allowed =
-            read(&ask(&connection, version, special::MAX_THREADS, soon, early)?, |reply| reply.read_i32())?;
-        let id = ask(&connection, version, special::SESSION_ID, soon, early)?;
+        let nobody_s = &mut |_| ();
+        let allowed = ask(&connection, version, special::MAX_THREADS, soon, nobody_s)?;
+        let allowed = read(&allowed, |reply| reply.read_i32())?;
+        let id = ask(&connection, version, special::SESSION_ID, soon, nobody_s)?;
         let id = read(&id, |reply| Ok(reply.read_bytes()?.to_vec()))?;
         let (Ok(id), Ok(allowed @ 1..)) = (<[u8; ID]>::try_from(id), usize::try_from(allowed)) else {
             return Err(Error::Protocol(
@@ -130,7 +130,7 @@ impl RpcSessionBuilder {
             // The wire has no answer to it. Without one, what is sent would be lost if the server takes no further
             // connection, or has not taken this one when the session ends.
             // References may be given back before it comes.
-            let acknowledge = &mut |frame| session.acknowledge(frame);
+            let acknowledge = &mut |dec| session.acknowledge(dec);
             ask(&connection, terms.version, special::MAX_THREADS, soon, acknowledge)?;
         }
         Ok(connection)
@@ -163,33 +163,38 @@ impl RpcSessionBuilder {
     }
 }
 
-/// Asks the session itself on a new connection; gives the parcel of the reply. Other frames are handed to `meanwhile`.
+/// Asks the session itself on a new connection; gives the parcel of the reply. References that are given back are handed
+/// to `meanwhile`.
 fn ask(
     connection: &Connection,
     version: u32,
     code: u32,
     soon: Wait,
-    meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
+    meanwhile: &mut dyn FnMut(DecStrong),
 ) -> Result<Vec<u8>> {
-    let fixed = wire::Transaction::encode(Address::SESSION, code, 0, 0, 0);
-    let header = FrameHeader::encode(Command::Transact, fixed.len())?;
-    connection.send_raw(&[&header[..], &fixed].concat(), soon)?;
+    let mut call = [0; wire::Transaction::HEAD];
+    wire::Transaction::write_head(&mut call, Address::SESSION, code, 0, 0, 0)?;
+    connection.send_raw(&call, soon)?;
+    let mut frame = Frame::default();
     loop {
-        let Attempt::Done(frame) = connection.receive(soon)? else {
-            return Err(Error::Protocol("the server does not finish setting the session up".into()));
-        };
-        if frame.command != Command::Reply {
-            meanwhile(frame)?;
-            if soon.is_over() {
-                return Err(Error::Protocol("the server says everything but what it is asked for".into()));
+        match connection.receive(soon, &mut frame)? {
+            Attempt::Done(Came::Reply) => break,
+            Attempt::Done(Came::References(dec)) => meanwhile(dec),
+            Attempt::Done(Came::Call) => {
+                return Err(Error::Protocol("the server calls before the connection is set up".into()));
             }
-            continue;
+            Attempt::Late => {
+                return Err(Error::Protocol("the server does not finish setting the session up".into()));
+            }
         }
-        let reply = Reply::decode(version, frame.body())?;
-        return match reply.status {
-            0 => Ok(reply.body.data.to_vec()),
-            status => Err(Error::from_status_t(status, "an RPC session", code)),
-        };
+        if soon.is_over() {
+            return Err(Error::Protocol("the server says everything but what it is asked for".into()));
+        }
+    }
+    let reply = Reply::decode(version, frame.body())?;
+    match reply.status {
+        0 => Ok(reply.body.data.to_vec()),
+        status => Err(Error::from_status_t(status, "an RPC session", code)),
     }
 }
 

@@ -31,49 +31,38 @@ use crate::{Error, OnewayBacklog, Result};
 pub(super) const MOST_FDS: usize = 253;
 /// Bytes that are read ahead at the least.
 const READ: usize = 8 << 10;
-/// Frames of so many bytes at the most go to the kernel in one piece: their copy costs less than each further piece does.
-const SMALL: usize = 1 << 10;
 /// Bytes of one read at the most: memory grows with what came, and not with what a header says is to come.
 const MOST_READ: usize = 256 << 10;
 
-/// A frame as it came.
-#[derive(Debug)]
+/// A call or a reply as it came.
+#[derive(Debug, Default)]
 pub(super) struct Frame {
-    pub(super) command: Command,
     pub(super) fds: Vec<PeerFd>,
-    body: Body,
-}
-
-/// What stands behind a frame's header.
-#[derive(Debug)]
-enum Body {
-    /// A part of memory of its own, or of all that the connection read into.
-    Long { bytes: Vec<u8>, place: Range<usize> },
-    /// So short are acknowledgements, of which one comes with each reply.
-    Short([u8; DecStrong::SIZE]),
+    // Memory of its own, or all that the connection read into.
+    bytes: Vec<u8>,
+    // Of it, what stands behind the frame's header.
+    place: Range<usize>,
 }
 
 impl Frame {
-    #[cfg(test)]
-    pub(super) const EMPTY: Frame = Frame {
-        command: Command::Transact,
-        fds: Vec::new(),
-        body: Body::Long { bytes: Vec::new(), place: 0..0 },
-    };
-
-    #[cfg(test)]
-    fn memory(&self) -> &Vec<u8> {
-        let Body::Long { bytes, .. } = &self.body else { panic!("a short one has none") };
-        bytes
-    }
-
     /// What stands behind its header.
     pub(super) fn body(&self) -> &[u8] {
-        match &self.body {
-            Body::Long { bytes, place } => &bytes[place.clone()],
-            Body::Short(bytes) => bytes,
-        }
+        &self.bytes[self.place.clone()]
     }
+
+    /// The same, and the descriptors that came along.
+    pub(super) fn parts(&mut self) -> (&[u8], &mut Vec<PeerFd>) {
+        (&self.bytes[self.place.clone()], &mut self.fds)
+    }
+}
+
+/// What came: of calls and replies, the rest is in a [`Frame`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Came {
+    Call,
+    Reply,
+    /// References that the peer gives back, one with each reply.
+    References(DecStrong),
 }
 
 /// How an attempt with an end ended.
@@ -146,13 +135,6 @@ impl UnsentFrame {
     fn is_empty(&self) -> bool {
         self.at == self.bytes.len()
     }
-
-    /// All was sent. The memory of a small frame is for the next one.
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.bytes.shrink_to(SMALL);
-        self.at = 0;
-    }
 }
 
 impl Connection {
@@ -182,13 +164,14 @@ impl Connection {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Waits for the next frame. `Err(Dead)` at the connection's end.
-    pub(super) fn receive(&self, wait: Wait) -> Result<Attempt<Frame>> {
+    /// Waits for what comes next, and puts it in the place of what was in `frame`. `Err(Dead)` at the connection's end.
+    pub(super) fn receive(&self, wait: Wait, frame: &mut Frame) -> Result<Attempt<Came>> {
         let mut inbound = lock(&self.inbound);
+        inbound.reuse(frame);
         let mut is_over = false;
         loop {
-            if let Some(frame) = inbound.take()? {
-                return Ok(Attempt::Done(frame));
+            if let Some(came) = inbound.take(frame)? {
+                return Ok(Attempt::Done(came));
             }
             if is_over || matches!(self.fill(&mut inbound, wait)?, Attempt::Late) {
                 return Ok(Attempt::Late);
@@ -198,28 +181,18 @@ impl Connection {
     }
 
     /// Takes the memory of a frame that was read: what comes next is read into it.
-    pub(super) fn reuse(&self, frame: Frame) {
-        // Else it was the frame's own, or another one has taken its place.
-        let Body::Long { bytes, .. } = frame.body else { return };
-        if (READ..=MOST_READ).contains(&bytes.len()) {
-            let mut inbound = lock(&self.inbound);
-            if inbound.bytes.is_empty() {
-                inbound.bytes = bytes;
-            }
-        }
+    pub(super) fn reuse(&self, frame: &mut Frame) {
+        lock(&self.inbound).reuse(frame);
     }
 
     /// A frame that keeps no more memory than its body takes: for one that waits.
     pub(super) fn compact(&self, mut frame: Frame) -> Frame {
-        match &frame.body {
-            Body::Long { bytes, place } if place.len() < bytes.len() => {}
-            _ => return frame,
+        if frame.place.len() == frame.bytes.len() {
+            return frame;
         }
         let (fds, bytes) = (std::mem::take(&mut frame.fds), frame.body().to_vec());
-        let body = Body::Long { place: 0..bytes.len(), bytes };
-        let compact = Frame { command: frame.command, fds, body };
-        self.reuse(frame);
-        compact
+        self.reuse(&mut frame);
+        Frame { fds, place: 0..bytes.len(), bytes }
     }
 
     fn fill(&self, inbound: &mut Inbound, wait: Wait) -> Result<Attempt<()>> {
@@ -290,7 +263,7 @@ impl Connection {
 
     /// Whether the peer takes more now: a call that nobody waits for is refused rather than blocked.
     pub(super) fn takes_more(&self) -> Result<bool> {
-        let Attempt::Done(()) = self.flush(Wait::No, &mut |_| Ok(()))? else { return Ok(false) };
+        let Attempt::Done(()) = self.flush(Wait::No, &mut |_| ())? else { return Ok(false) };
         Ok(!self.poll(PollFlags::OUT, Some(Instant::now()))?.is_empty())
     }
 
@@ -300,23 +273,21 @@ impl Connection {
     }
 
     /// Sends what is left of the frame before.
-    pub(super) fn flush(
-        &self,
-        wait: Wait,
-        meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
-    ) -> Result<Attempt<()>> {
-        if !self.has_unsent() {
-            return Ok(Attempt::Done(()));
+    #[inline]
+    pub(super) fn flush(&self, wait: Wait, meanwhile: &mut dyn FnMut(DecStrong)) -> Result<Attempt<()>> {
+        if self.has_unsent() {
+            return self.flush_frame(&mut lock(&self.unsent), wait, meanwhile);
         }
-        self.flush_frame(&mut lock(&self.unsent), wait, meanwhile)
+        Ok(Attempt::Done(()))
     }
 
     /// [`Connection::flush`], where the caller has it locked.
+    #[cold]
     fn flush_frame(
         &self,
         unsent: &mut UnsentFrame,
         wait: Wait,
-        meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
+        meanwhile: &mut dyn FnMut(DecStrong),
     ) -> Result<Attempt<()>> {
         let outcome = self.push_frame(unsent, wait, meanwhile);
         self.has_unsent.store(!unsent.is_empty(), Ordering::Release);
@@ -327,11 +298,11 @@ impl Connection {
         &self,
         unsent: &mut UnsentFrame,
         wait: Wait,
-        meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
+        meanwhile: &mut dyn FnMut(DecStrong),
     ) -> Result<Attempt<()>> {
         while !unsent.is_empty() {
             let fds: Vec<BorrowedFd<'_>> = unsent.fds.iter().map(AsFd::as_fd).collect();
-            match self.push(&[IoSlice::new(&unsent.bytes[unsent.at..])], &fds)? {
+            match self.push(&unsent.bytes[unsent.at..], &fds)? {
                 Some(count) => {
                     unsent.at += count;
                     unsent.fds.clear();
@@ -344,19 +315,19 @@ impl Connection {
                 }
             }
         }
-        unsent.clear();
+        *unsent = UnsentFrame::default();
         Ok(Attempt::Done(()))
     }
 
-    /// Sends frames, all of whose descriptors go with the first byte. While the socket is full, frames that come are
-    /// handed to `meanwhile`: the peer may be waiting for the same. What the socket does not take in time goes before
-    /// the next frame.
-    pub(super) fn send<const PARTS: usize>(
+    /// Sends a frame, or some, all of whose descriptors go with the first byte. While the socket is full, references that
+    /// are given back are handed to `meanwhile`: the peer may be waiting for room, too. What the socket does not take in
+    /// time goes before the next frame.
+    pub(super) fn send(
         &self,
-        parts: [&[u8]; PARTS],
+        frame: &[u8],
         fds: &[BorrowedFd<'_>],
         wait: Wait,
-        meanwhile: &mut dyn FnMut(Frame) -> Result<()>,
+        meanwhile: &mut dyn FnMut(DecStrong),
     ) -> Result<Attempt<()>> {
         let unsent = &mut *lock(&self.unsent);
         if !unsent.is_empty() {
@@ -364,52 +335,32 @@ impl Connection {
                 return Err(Error::OnewayFull(OnewayBacklog::Unknown));
             }
         }
-        let len: usize = parts.iter().map(|part| part.len()).sum();
-        if len <= SMALL && fds.is_empty() {
-            parts.iter().for_each(|part| unsent.bytes.extend_from_slice(part));
-            return self.flush_frame(unsent, wait, meanwhile);
-        }
-        let sent = self.push(&parts.map(IoSlice::new), fds)?;
-        if sent == Some(len) {
+        let sent = self.push(frame, fds)?;
+        if sent == Some(frame.len()) {
             return Ok(Attempt::Done(()));
         }
-        let copies = if sent.is_none() {
-            fds.iter().map(BorrowedFd::try_clone_to_owned).collect()
-        } else {
-            Ok(Vec::new())
-        };
-        let fds = copies.map_err(|error| Error::io("cannot duplicate a descriptor to send it", error))?;
-        *unsent = UnsentFrame { bytes: parts.concat(), at: sent.unwrap_or(0), fds };
+        let copies = fds.iter().filter(|_| sent.is_none()).map(BorrowedFd::try_clone_to_owned);
+        let fds = copies
+            .collect::<std::io::Result<_>>()
+            .map_err(|error| Error::io("cannot duplicate a descriptor to send it", error))?;
+        *unsent = UnsentFrame { bytes: frame[sent.unwrap_or(0)..].to_vec(), at: 0, fds };
         self.flush_frame(unsent, wait, meanwhile)
     }
 
     /// One attempt to send; `None` if the socket is full.
-    fn push(&self, parts: &[IoSlice<'_>], fds: &[BorrowedFd<'_>]) -> Result<Option<usize>> {
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    fn push(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Option<usize>> {
+        if fds.is_empty() {
+            return attempt(|| send(&self.socket, bytes, SEND));
+        }
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        if !control.push(SendAncillaryMessage::ScmRights(fds)) {
             return Err(Error::TooLarge { size: fds.len(), limit: MOST_FDS });
         }
-        loop {
-            let sent = match parts {
-                // The kernel has less to look at.
-                [part] if fds.is_empty() => send(&self.socket, part, flags),
-                _ => sendmsg(&self.socket, parts, &mut control, flags),
-            };
-            match sent {
-                Ok(count) => return Ok(Some(count)),
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN | Errno::TIMEDOUT) => {
-                    return Err(Error::Dead);
-                }
-                Err(error) => return Err(Error::io("cannot send on an RPC connection", error)),
-            }
-        }
+        attempt(|| sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, SEND))
     }
 
-    fn await_room(&self, wait: Wait, meanwhile: &mut dyn FnMut(Frame) -> Result<()>) -> Result<Attempt<()>> {
+    fn await_room(&self, wait: Wait, meanwhile: &mut dyn FnMut(DecStrong)) -> Result<Attempt<()>> {
         let end = match wait {
             Wait::No => return Ok(Attempt::Late),
             Wait::Until(_) if wait.is_over() => return Ok(Attempt::Late),
@@ -418,9 +369,13 @@ impl Connection {
         };
         let ready = self.poll(PollFlags::OUT | PollFlags::IN, end)?;
         if ready.contains(PollFlags::IN) {
+            let mut frame = Frame::default();
             while !wait.is_over() {
-                let Attempt::Done(frame) = self.receive(Wait::No)? else { break };
-                meanwhile(frame)?;
+                match self.receive(Wait::No, &mut frame)? {
+                    Attempt::Done(Came::References(dec)) => meanwhile(dec),
+                    Attempt::Done(_) => return Err(unexpected()),
+                    Attempt::Late => break,
+                }
             }
         }
         Ok(if ready.is_empty() { Attempt::Late } else { Attempt::Done(()) })
@@ -442,13 +397,33 @@ impl Connection {
 
     /// Sends bytes before there are frames.
     pub(super) fn send_raw(&self, bytes: &[u8], wait: Wait) -> Result<()> {
-        match self
-            .send([bytes], &[], wait, &mut |_| Err(Error::Protocol("a frame before its time".into())))?
-        {
+        match self.send(bytes, &[], wait, &mut |_| ())? {
             Attempt::Done(()) => Ok(()),
             Attempt::Late => Err(Error::Protocol("it does not read what sets the connection up".into())),
         }
     }
+}
+
+const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
+
+/// One attempt to send; `None` if the socket is full.
+fn attempt(mut send: impl FnMut() -> rustix::io::Result<usize>) -> Result<Option<usize>> {
+    loop {
+        match send() {
+            Ok(count) => return Ok(Some(count)),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN | Errno::TIMEDOUT) => {
+                return Err(Error::Dead);
+            }
+            Err(error) => return Err(Error::io("cannot send on an RPC connection", error)),
+        }
+    }
+}
+
+/// A call or a reply came where neither may.
+pub(super) fn unexpected() -> Error {
+    Error::Protocol("a call or a reply where none is expected".into())
 }
 
 impl Drop for Connection {
@@ -466,6 +441,7 @@ impl AsFd for Connection {
 
 impl Inbound {
     /// Where the next bytes go.
+    #[inline]
     fn room(&mut self) -> &mut [u8] {
         let held = self.end - self.start;
         if self.start > 0 && (held == 0 || self.bytes.len() - self.end < READ) {
@@ -491,8 +467,17 @@ impl Inbound {
         }
     }
 
-    /// The next frame, if all of it came.
-    fn take(&mut self) -> Result<Option<Frame>> {
+    /// Takes the memory of a frame that was read, unless it was the frame's own, or other memory has taken its place.
+    fn reuse(&mut self, frame: &mut Frame) {
+        let bytes = std::mem::take(&mut frame.bytes);
+        frame.place = 0..0;
+        if self.bytes.is_empty() && (READ..=MOST_READ).contains(&bytes.len()) {
+            self.bytes = bytes;
+        }
+    }
+
+    /// What comes next, if all of it came: a call or a reply in the place of what was in `frame`.
+    fn take(&mut self, frame: &mut Frame) -> Result<Option<Came>> {
         let held = &self.bytes[self.start..self.end];
         if held.len() < HEADER {
             return Ok(None);
@@ -500,26 +485,29 @@ impl Inbound {
         let FrameHeader { command, body } = FrameHeader::decode(held)?;
         let Some(found) = held.get(HEADER..HEADER + body) else { return Ok(None) };
         let end = self.position + (HEADER + body) as u64;
-        let short = found.try_into().ok().filter(|_| command == Command::DecStrong);
-        let body = if let Some(short) = short {
+        let came = match command {
+            Command::Transact => Came::Call,
+            Command::Reply => Came::Reply,
+            Command::DecStrong => Came::References(DecStrong::decode(found)?),
+        };
+        if let Came::References(_) = came {
             self.advance(HEADER + body);
-            Body::Short(short)
         } else if found.len() == held.len() - HEADER {
             // What is read into goes along with its last frame, which is not copied then.
-            let place = self.start + HEADER..self.end;
-            (self.start, self.end) = (0, 0);
-            self.position = end;
-            Body::Long { bytes: std::mem::take(&mut self.bytes), place }
+            frame.place = self.start + HEADER..self.end;
+            frame.bytes = std::mem::take(&mut self.bytes);
+            (self.start, self.end, self.position) = (0, 0, end);
         } else {
-            let bytes = found.to_vec();
+            (frame.bytes, frame.place) = (found.to_vec(), 0..body);
             self.advance(HEADER + body);
-            Body::Long { bytes, place: 0..body }
-        };
-        let mut fds = Vec::new();
-        while self.fds.front().is_some_and(|(ends, _)| *ends <= end) {
-            fds.extend(self.fds.pop_front().into_iter().flat_map(|(_, fds)| fds));
         }
-        Ok(Some(Frame { command, fds, body }))
+        if !frame.fds.is_empty() {
+            frame.fds.clear();
+        }
+        while self.fds.front().is_some_and(|(ends, _)| *ends <= end) {
+            frame.fds.extend(self.fds.pop_front().into_iter().flat_map(|(_, fds)| fds));
+        }
+        Ok(Some(came))
     }
 }
 
@@ -544,32 +532,36 @@ mod tests {
         bytes
     }
 
-    fn next(connection: &Connection) -> Frame {
-        match connection.receive(Wait::Until(Instant::now() + Duration::from_secs(60))).unwrap() {
-            Attempt::Done(frame) => frame,
+    fn next_of(connection: &Connection) -> (Came, Frame) {
+        let (mut frame, soon) = (Frame::default(), Wait::Until(Instant::now() + Duration::from_secs(60)));
+        match connection.receive(soon, &mut frame).unwrap() {
+            Attempt::Done(came) => (came, frame),
             Attempt::Late => panic!("nothing came"),
         }
     }
 
-    fn nothing(_: Frame) -> Result<()> {
+    fn next(connection: &Connection) -> Frame {
+        next_of(connection).1
+    }
+
+    fn nothing(_: DecStrong) {
         panic!("nobody answers")
     }
 
     #[test]
     fn the_memory_of_a_frame_that_was_read_is_for_the_next_and_none_is_kept_for_one_that_waits() {
         let (one, other) = pair();
-        let send = || one.send([&frame(100)], &[], Wait::Forever, &mut nothing).unwrap();
+        let send = || one.send(&frame(100), &[], Wait::Forever, &mut nothing).unwrap();
         send();
-        let waits = other.compact(next(&other));
-        assert_eq!((waits.memory().capacity(), waits.body()), (100, &frame(100)[HEADER..]));
+        let mut waits = other.compact(next(&other));
+        assert_eq!((waits.bytes.capacity(), waits.body()), (100, &frame(100)[HEADER..]));
         send();
-        let read = next(&other);
-        let memory = read.memory().as_ptr();
-        other.reuse(waits);
-        other.reuse(read);
+        let mut read = next(&other);
+        let memory = read.bytes.as_ptr();
+        other.reuse(&mut waits);
+        other.reuse(&mut read);
         send();
-        assert_eq!(next(&other).memory().as_ptr(), memory);
-        assert_eq!(lock(&one.unsent).bytes.capacity(), HEADER + 100, "the sender's, too");
+        assert_eq!(next(&other).bytes.as_ptr(), memory);
     }
 
     #[test]
@@ -580,10 +572,10 @@ mod tests {
             [one, other].map(|end| Connection::new(end.into(), CallingIdentity::own(), false, Vec::new()));
         assert!(!one.refuses);
         let (end, _writer) = std::io::pipe().unwrap();
-        let sent = one.send([&frame(1)], &[end.as_fd()], Wait::Forever, &mut nothing);
+        let sent = one.send(&frame(1), &[end.as_fd()], Wait::Forever, &mut nothing);
         // Linux 6.16.
         assert_eq!(sent.is_err(), other.refuses);
-        one.send([&frame(2)], &[], Wait::Forever, &mut nothing).unwrap();
+        one.send(&frame(2), &[], Wait::Forever, &mut nothing).unwrap();
         let came = next(&other);
         assert_eq!((came.body().len(), came.fds.len()), (if other.refuses { 2 } else { 1 }, 0));
     }
@@ -595,19 +587,19 @@ mod tests {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     let whole = frame(len);
-                    one.send([&whole, &whole], &[], Wait::Forever, &mut nothing).unwrap();
+                    one.send(&whole.repeat(2), &[], Wait::Forever, &mut nothing).unwrap();
                     for piece in whole.chunks(whole.len() / 7 + 1) {
                         one.send_raw(piece, Wait::Forever).unwrap();
                     }
                 });
                 for _ in 0..3 {
-                    let got = next(&other);
-                    assert_eq!((got.command, got.body()), (Command::Transact, &frame(len)[HEADER..]));
+                    let (came, got) = next_of(&other);
+                    assert_eq!((came, got.body()), (Came::Call, &frame(len)[HEADER..]));
                 }
             });
         }
         drop(one);
-        assert!(matches!(other.receive(Wait::Forever), Err(Error::Dead)));
+        assert!(matches!(other.receive(Wait::Forever, &mut Frame::default()), Err(Error::Dead)));
     }
 
     #[test]
@@ -617,15 +609,15 @@ mod tests {
         let whole = frame(5);
         for fds in [0, 2, 0, 0, 1, 3] {
             let fds = vec![end.as_fd(); fds];
-            one.send([&whole], &fds, Wait::Forever, &mut nothing).unwrap();
+            one.send(&whole, &fds, Wait::Forever, &mut nothing).unwrap();
         }
         let counts: Vec<usize> = (0..6).map(|_| next(&other).fds.len()).collect();
         assert_eq!(counts, [0, 2, 0, 0, 1, 3]);
         // In pieces of which the first has the descriptor.
-        one.send([&whole, &whole[..3]], &[], Wait::Forever, &mut nothing).unwrap();
-        one.send([&whole[3..]], &[], Wait::Forever, &mut nothing).unwrap();
-        one.send([&whole[..3]], &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
-        one.send([&whole[3..], &whole], &[], Wait::Forever, &mut nothing).unwrap();
+        one.send(&[&whole, &whole[..3]].concat(), &[], Wait::Forever, &mut nothing).unwrap();
+        one.send(&whole[3..], &[], Wait::Forever, &mut nothing).unwrap();
+        one.send(&whole[..3], &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
+        one.send(&[&whole[3..], &whole].concat(), &[], Wait::Forever, &mut nothing).unwrap();
         let counts: Vec<usize> = (0..4).map(|_| next(&other).fds.len()).collect();
         assert_eq!(counts, [0, 0, 1, 0]);
     }
@@ -634,27 +626,26 @@ mod tests {
     fn who_waits_for_room_takes_what_comes_and_what_was_begun_is_finished_first() {
         let (one, other) = pair();
         let whole = frame(MOST_BODY);
-        let sent = one.send([&whole], &[], Wait::No, &mut nothing).unwrap();
+        let sent = one.send(&whole, &[], Wait::No, &mut nothing).unwrap();
         assert!(matches!(sent, Attempt::Late) && one.has_unsent());
         assert!(!one.takes_more().unwrap());
-        let refused = one.send([&frame(1)], &[], Wait::No, &mut nothing);
+        let refused = one.send(&frame(1), &[], Wait::No, &mut nothing);
         assert!(matches!(refused, Err(Error::OnewayFull(_))), "{refused:?}");
         let dec = DecStrong { address: Address::new(1, true), amount: 1 };
-        other.send([&dec.frame()], &[], Wait::Forever, &mut nothing).unwrap();
+        other.send(&dec.frame(), &[], Wait::Forever, &mut nothing).unwrap();
         let mut came = 0;
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| (next(&other).body().len(), next(&other).body().len()));
-            let mut count = |frame: Frame| {
-                assert_eq!(frame.command, Command::DecStrong);
+            let mut count = |given: DecStrong| {
+                assert_eq!(given, dec);
                 came += 1;
-                Ok(())
             };
             // Until the reader comes, the socket is full.
-            one.send([&frame(1)], &[], Wait::Forever, &mut count).unwrap();
+            one.send(&frame(1), &[], Wait::Forever, &mut count).unwrap();
             assert_eq!(reader.join().unwrap(), (MOST_BODY, 1));
         });
         if came == 0 {
-            assert_eq!(next(&one).command, Command::DecStrong);
+            assert_eq!(next_of(&one).0, Came::References(dec));
         }
         assert!(one.takes_more().unwrap() && !one.has_unsent());
     }
@@ -664,7 +655,7 @@ mod tests {
         let (one, other) = pair();
         one.send_raw(&FrameHeader::encode(Command::Transact, MOST_BODY).unwrap(), Wait::Forever).unwrap();
         let soon = Wait::Until(Instant::now() + Duration::from_millis(20));
-        assert!(matches!(other.receive(soon).unwrap(), Attempt::Late));
+        assert!(matches!(other.receive(soon, &mut Frame::default()).unwrap(), Attempt::Late));
         assert!(lock(&other.inbound).bytes.len() <= 2 * READ);
     }
 
@@ -676,7 +667,8 @@ mod tests {
         let one = Connection::new(one.into(), CallingIdentity::own(), true, Vec::new());
         let other = Connection::new(other.into(), who, true, Vec::new());
         let (end, _writer) = std::io::pipe().unwrap();
-        one.send([&frame(1)], &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
-        assert!(matches!(other.receive(Wait::Forever), Err(Error::Protocol(_))));
+        one.send(&frame(1), &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
+        let received = other.receive(Wait::Forever, &mut Frame::default());
+        assert!(matches!(received, Err(Error::Protocol(_))));
     }
 }

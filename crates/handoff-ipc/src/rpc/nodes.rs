@@ -139,14 +139,10 @@ impl Nodes {
         Ok(Binder::from_remote(remote))
     }
 
-    /// Own object that is called. The reference that came with the call is owed.
-    pub(super) fn called(&mut self, address: Address) -> Result<Arc<LocalNode>> {
+    /// Own object that is called. The caller owes the peer the reference that came with the call.
+    pub(super) fn called(&self, address: Address) -> Result<Arc<LocalNode>> {
         match self.by_address.get(&address) {
-            Some(Node { object: Object::Own(own), .. }) => {
-                let own = Arc::clone(own);
-                self.owe(DecStrong { address, amount: 1 });
-                Ok(own)
-            }
+            Some(Node { object: Object::Own(own), .. }) => Ok(Arc::clone(own)),
             _ => Err(Error::UnknownObject(address.0)),
         }
     }
@@ -215,9 +211,11 @@ impl Nodes {
         // More than it was given mean nothing, as for libbinder.
         node.sent = node.sent.checked_sub(dec.amount.into())?;
         match &node.object {
-            Object::Peers(_) => {
+            Object::Peers(proxy) => {
                 self.unacknowledged -= u64::from(dec.amount);
-                self.forget(dec.address);
+                if node.sent == 0 && proxy.strong_count() == 0 {
+                    self.forget(dec.address);
+                }
                 None
             }
             Object::Own(own) if node.sent == 0 => {
@@ -237,14 +235,6 @@ impl Nodes {
     pub(super) fn take_owed(&mut self) -> Vec<DecStrong> {
         let owed = std::mem::take(&mut self.owed).into_iter();
         owed.map(|(address, amount)| DecStrong { address, amount }).collect()
-    }
-
-    /// The same, as it travels, in the place of what `frames` holds: by each reply.
-    pub(super) fn take_owed_frames(&mut self, frames: &mut Vec<u8>) {
-        frames.clear();
-        while let Some((address, amount)) = self.owed.pop_first() {
-            frames.extend_from_slice(&DecStrong { address, amount }.frame());
-        }
     }
 
     pub(super) fn owe(&mut self, dec: DecStrong) {
@@ -339,7 +329,7 @@ mod tests {
             let Attempt::Done(admitted) = admitted else { unreachable!("it waits without an end") };
             session
                 .nodes()
-                .in_turn(address, number, Arrival { frame: Frame::EMPTY, admitted }, |_| queued += 1)
+                .in_turn(address, number, Arrival { frame: Frame::default(), admitted }, |_| queued += 1)
         };
         let most = MOST_EARLY as u64;
         (1..=most).for_each(|number| come(number).unwrap());

@@ -12,30 +12,37 @@ use super::session::Session;
 use super::wire::{Address, BINDERS_IN_TABLE, Body, TABLES};
 use crate::disposal::PeerFd;
 use crate::object::{Binder, Reference};
-use crate::parcel::{Incoming, Kind, Object, RPC_BINDER, RPC_FD, Sealed, no_object, wrong_kind};
+use crate::parcel::{
+    Incoming, Kind, Object, RPC_BINDER, RPC_FD, Reader, Sealed, SharedBytes, no_object, wrong_kind,
+};
 use crate::{Error, Result};
 
-/// What goes along with a parcel's data.
-#[derive(Debug, Default)]
-pub(super) struct Outgoing {
-    /// The table behind the data.
-    pub(super) table: Vec<u8>,
-    pub(super) fds: Vec<OwnedFd>,
+/// Puts the objects of a parcel, which begins at `head` of a frame, into its data, and the table behind it. The peer has a
+/// reference more to each. Gives the descriptors, which go along.
+#[inline(always)]
+pub(super) fn encode(
+    session: &Session,
+    frame: &mut Vec<u8>,
+    head: usize,
+    objects: Vec<(u32, Object)>,
+) -> Result<Vec<OwnedFd>> {
+    if objects.is_empty() { Ok(Vec::new()) } else { encode_some(session, frame, head, objects) }
 }
 
-/// Puts a parcel's objects into its data. The peer has a reference more to each.
-pub(super) fn encode(session: &Session, data: &mut [u8], objects: Vec<(u32, Object)>) -> Result<Outgoing> {
-    if objects.is_empty() {
-        return Ok(Outgoing::default());
-    }
+fn encode_some(
+    session: &Session,
+    frame: &mut Vec<u8>,
+    head: usize,
+    objects: Vec<(u32, Object)>,
+) -> Result<Vec<OwnedFd>> {
     check(session, &objects)?;
     let version = session.terms().version;
-    let (mut out, mut left) = (Outgoing::default(), Vec::new());
+    let (mut fds, mut left) = (Vec::new(), Vec::new());
     for (at, object) in objects {
         match object {
             Object::Fd(fd) => {
-                out.fds.push(fd);
-                out.table.extend(at.to_le_bytes());
+                fds.push(fd);
+                frame.extend(at.to_le_bytes());
             }
             Object::Binder(binder) => {
                 let address = session.nodes().leave(session, &binder);
@@ -50,17 +57,17 @@ pub(super) fn encode(session: &Session, data: &mut [u8], objects: Vec<(u32, Obje
                     }
                 };
                 left.push(address);
-                if let Some(place) = data.get_mut(at as usize + 4..at as usize + 12) {
+                if let Some(place) = frame[head..].get_mut(at as usize + 4..at as usize + 12) {
                     place.copy_from_slice(&address.0.to_le_bytes());
                 }
                 if version >= BINDERS_IN_TABLE {
-                    out.table.extend(at.to_le_bytes());
+                    frame.extend(at.to_le_bytes());
                 }
             }
             Object::Buffer(_) | Object::FdArray(_) => {}
         }
     }
-    Ok(out)
+    Ok(fds)
 }
 
 /// Before anything of the parcel is given away.
@@ -97,6 +104,16 @@ fn check(session: &Session, objects: &[(u32, Object)]) -> Result<()> {
     Ok(())
 }
 
+/// Reads a parcel's data with the objects that came along, if any did.
+#[inline]
+pub(super) fn reader<'a>(data: &'a [u8], arrived: &'a mut Option<ReceivedObjects<'_>>) -> Reader<'a> {
+    let reader = Reader::new(SharedBytes::from_slice(data)).in_rpc_form();
+    match arrived {
+        Some(arrived) => reader.along_with(arrived),
+        None => reader,
+    }
+}
+
 /// Objects that came with a parcel: each becomes something when it is read, or is given back.
 pub(super) struct ReceivedObjects<'a> {
     session: &'a Arc<Session>,
@@ -109,15 +126,18 @@ pub(super) struct ReceivedObjects<'a> {
 }
 
 impl<'a> ReceivedObjects<'a> {
-    pub(super) fn new(session: &'a Arc<Session>, body: &Body<'a>, fds: Vec<PeerFd>) -> Self {
-        // Mostly there are none.
-        let is_empty = body.places.is_empty() && fds.is_empty();
-        let (places, fds) = if is_empty {
-            (Vec::new(), Vec::new())
-        } else {
-            let places = body.places.iter().map(|at| (*at as usize, false));
-            (places.collect(), fds.into_iter().map(Some).collect())
-        };
+    /// `None` if there are none, as mostly.
+    #[inline(always)]
+    pub(super) fn of(session: &'a Arc<Session>, body: &Body<'a>, fds: &mut Vec<PeerFd>) -> Option<Self> {
+        let is_known = session.terms().version >= BINDERS_IN_TABLE;
+        let is_empty = is_known && body.places().next().is_none() && fds.is_empty();
+        (!is_empty).then(|| Self::new(session, body, fds))
+    }
+
+    #[inline(never)]
+    fn new(session: &'a Arc<Session>, body: &Body<'a>, fds: &mut Vec<PeerFd>) -> Self {
+        let places = body.places().map(|at| (at, false)).collect();
+        let fds = std::mem::take(fds).into_iter().map(Some).collect();
         ReceivedObjects { session, data: body.data, places, read: BTreeSet::new(), fds }
     }
 
@@ -200,12 +220,12 @@ impl Drop for ReceivedObjects<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::session::{Side, Terms};
-    use super::super::wire::{DecStrong, ID};
+    use super::super::wire::{DecStrong, ID, Reply};
     use super::*;
     use crate::ParcelService;
     use crate::identity::CallingIdentity;
     use crate::ledger::{self, Resource};
-    use crate::parcel::{BareFd, Parcelable, Reader, SharedBytes, Writer};
+    use crate::parcel::{BareFd, Parcelable, Writer};
 
     fn bytes_of(write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> (Vec<u8>, Vec<u32>) {
         let mut bytes = Vec::new();
@@ -244,8 +264,11 @@ mod tests {
             let address = Address::new(7, false);
             let data = [&words(&[1])[..], &address.0.to_le_bytes(), &words(&[12])].concat();
             let all = ledger::use_up(peer, Resource::Exports);
-            let places = if version < BINDERS_IN_TABLE { Vec::new() } else { vec![0] };
-            let mut arrived = ReceivedObjects::new(&session, &Body { data: &data, places }, Vec::new());
+            let table = if version < BINDERS_IN_TABLE { &[][..] } else { &[0; 4] };
+            let reply = [&data.len().to_le_bytes()[..4], &[0; 12], &data, table].concat();
+            let reply = [&[0; 4][..], &reply].concat();
+            let body = Reply::decode(version, &reply).unwrap().body;
+            let mut arrived = ReceivedObjects::of(&session, &body, &mut Vec::new()).unwrap();
             let refused = arrived.take_binder(0);
             assert!(matches!(refused, Err(Error::PermissionDenied(_))), "{refused:?}");
             drop((arrived, all));

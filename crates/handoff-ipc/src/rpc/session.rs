@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::{Attempt, Connection, Frame, Wait};
+use super::connection::{Attempt, Came, Connection, Frame, Wait, unexpected};
 use super::nodes::Nodes;
 use super::oneway::SessionQueue;
 use super::watch::Watch;
-use super::wire::{Address, Command, DecStrong, ID};
+use super::wire::{Address, DecStrong, ID};
 use crate::death::DeathRegistration;
 use crate::identity::CallingIdentity;
 use crate::ledger::{self, Charge, Resource};
@@ -217,7 +217,7 @@ impl Session {
     }
 
     /// Whether the peer is owed references: as of when the table was last locked.
-    fn owes(&self) -> bool {
+    pub(super) fn owes(&self) -> bool {
         self.owes.load(Ordering::Acquire)
     }
 
@@ -447,23 +447,21 @@ impl Session {
     }
 
     fn read_idle(&self, connection: &Connection) -> Result<()> {
-        connection.flush(Wait::No, &mut |frame| self.acknowledge(frame))?;
-        while let Attempt::Done(frame) = connection.receive(Wait::No)? {
-            self.acknowledge(frame)?;
+        connection.flush(Wait::No, &mut |dec| self.acknowledge(dec))?;
+        let mut frame = Frame::default();
+        while let Attempt::Done(came) = connection.receive(Wait::No, &mut frame)? {
+            let Came::References(dec) = came else { return Err(unexpected()) };
+            self.acknowledge(dec);
         }
         // What a call kept may be given back now.
         self.give_back_on(connection)
     }
 
-    /// A frame that is neither of a call nor a reply.
-    pub(super) fn acknowledge(&self, frame: Frame) -> Result<()> {
-        if frame.command != Command::DecStrong {
-            return Err(Error::Protocol("a call or a reply where none is expected".into()));
-        }
-        let dec = DecStrong::decode(frame.body())?;
+    /// The peer gives references back.
+    pub(super) fn acknowledge(&self, dec: DecStrong) {
         let gone = self.nodes().given_back(dec);
+        // Not under the lock.
         drop(gone);
-        Ok(())
     }
 
     /// The last proxy of an object is gone.
@@ -490,17 +488,19 @@ impl Session {
     }
 
     /// The same, on a connection that the calling thread has.
+    #[inline]
     pub(super) fn give_back_on(&self, connection: &Connection) -> Result<()> {
-        if !self.owes() {
-            return Ok(());
-        }
+        if self.owes() { self.give_back_all(connection) } else { Ok(()) }
+    }
+
+    fn give_back_all(&self, connection: &Connection) -> Result<()> {
         // First: what does not go now stays where it is, however often somebody comes to give it back.
-        if let Attempt::Late = connection.flush(Wait::No, &mut |frame| self.acknowledge(frame))? {
+        if let Attempt::Late = connection.flush(Wait::No, &mut |dec| self.acknowledge(dec))? {
             return self.nodes().check_owed();
         }
         let owed = self.nodes().take_owed();
         let frames: Vec<u8> = owed.iter().flat_map(|dec| dec.frame()).collect();
-        let sent = connection.send([&frames], &[], Wait::No, &mut |frame| self.acknowledge(frame));
+        let sent = connection.send(&frames, &[], Wait::No, &mut |dec| self.acknowledge(dec));
         if sent.is_err() {
             let mut nodes = self.nodes();
             owed.into_iter().for_each(|dec| nodes.owe(dec));
@@ -559,7 +559,7 @@ impl Drop for Session {
         let all = self.connections.get_mut().unwrap_or_else(PoisonError::into_inner);
         for other in all.outgoing.iter().filter(|other| other.connection.has_unsent()) {
             // A peer that does not read it, or has gone, will not have it.
-            let _ = other.connection.flush(end, &mut |_| Ok(()));
+            let _ = other.connection.flush(end, &mut |_| ());
         }
         self.end();
     }

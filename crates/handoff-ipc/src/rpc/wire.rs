@@ -183,33 +183,45 @@ impl Address {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Body<'a> {
     pub(super) data: &'a [u8],
-    /// Where objects stand in it, in order.
-    pub(super) places: Vec<u32>,
+    // Where objects stand in it, in order, four bytes each.
+    table: &'a [u8],
 }
 
 impl<'a> Body<'a> {
     /// From what stands behind a fixed part: the data, and from version 1 on the table behind it.
     fn decode(version: u32, size: u32, rest: &'a [u8]) -> Result<Self> {
         if version < TABLES {
-            return Ok(Body { data: rest, places: Vec::new() });
+            return Ok(Body { data: rest, table: &[] });
         }
         let Some((data, table)) = rest.split_at_checked(size as usize) else {
             return Err(broken(format!("a parcel of {size} bytes in a frame that has {}", rest.len())));
         };
-        if table.len() % 4 != 0 {
-            return Err(broken(format!("a table of objects of {} bytes", table.len())));
+        let body = Body { data, table };
+        if !table.is_empty() {
+            body.check()?;
         }
-        let places: Vec<u32> = table.chunks_exact(4).map(|raw| word(raw, 0)).collect();
+        Ok(body)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.table.len() % 4 != 0 {
+            return Err(broken(format!("a table of objects of {} bytes", self.table.len())));
+        }
         // No two in one place, and each with room for the least.
         let mut free = 0;
-        for place in &places {
-            let end = (*place as usize).saturating_add(8);
-            if (*place as usize) < free || end > data.len() {
-                return Err(broken(format!("an object at {place} of {} bytes", data.len())));
+        for at in self.places() {
+            let end = at.saturating_add(8);
+            if at < free || end > self.data.len() {
+                return Err(broken(format!("an object at {at} of {} bytes", self.data.len())));
             }
             free = end;
         }
-        Ok(Body { data, places })
+        Ok(())
+    }
+
+    /// Where objects stand in the data, in order.
+    pub(super) fn places(&self) -> impl Iterator<Item = usize> {
+        self.table.chunks_exact(4).map(|raw| word(raw, 0) as usize)
     }
 }
 
@@ -231,8 +243,26 @@ impl<'a> Transaction<'a> {
     /// Bytes in front of the parcel.
     pub(super) const FIXED: usize = CALL;
 
-    /// The fixed part of one whose parcel has so many bytes.
-    pub(super) fn encode(address: Address, code: u32, flags: u32, number: u64, size: usize) -> [u8; CALL] {
+    /// Bytes in front of the parcel, with the frame's header.
+    pub(super) const HEAD: usize = HEADER + CALL;
+
+    /// Writes what stands in front of the parcel. `frame` has room for it there, and the parcel behind it: so many bytes of
+    /// data, and the table.
+    pub(super) fn write_head(
+        frame: &mut [u8],
+        address: Address,
+        code: u32,
+        flags: u32,
+        number: u64,
+        data: usize,
+    ) -> Result<()> {
+        let header = FrameHeader::encode(Command::Transact, frame.len() - HEADER)?;
+        frame[..HEADER].copy_from_slice(&header);
+        frame[HEADER..Self::HEAD].copy_from_slice(&Self::encode(address, code, flags, number, data));
+        Ok(())
+    }
+
+    fn encode(address: Address, code: u32, flags: u32, number: u64, size: usize) -> [u8; CALL] {
         let mut bytes = [0; CALL];
         bytes[..8].copy_from_slice(&address.0.to_le_bytes());
         bytes[8..12].copy_from_slice(&code.to_le_bytes());
@@ -269,8 +299,31 @@ impl<'a> Reply<'a> {
         if version < TABLES { 4 } else { REPLY }
     }
 
-    /// The fixed part of one whose parcel has so many bytes; of a version without tables, the beginning of this.
-    pub(super) fn encode(status: i32, size: usize) -> [u8; REPLY] {
+    /// Most bytes in front of the parcel: the frame of the references that are given back, the header of the reply's frame, and
+    /// the fixed part.
+    pub(super) const HEAD: usize = DecStrong::FRAME + HEADER + REPLY;
+
+    /// Writes what stands in front of the parcel, and gives where it begins. `frames` has [`Reply::HEAD`] bytes of room for
+    /// it, and the parcel behind them: so many bytes of data, and the table.
+    pub(super) fn write_head(
+        frames: &mut [u8],
+        version: u32,
+        back: Option<DecStrong>,
+        status: i32,
+        data: usize,
+    ) -> Result<usize> {
+        let fixed = Self::fixed(version);
+        let header = FrameHeader::encode(Command::Reply, fixed + frames.len() - Self::HEAD)?;
+        let at = Self::HEAD - fixed - HEADER;
+        frames[at..][..HEADER].copy_from_slice(&header);
+        frames[at + HEADER..Self::HEAD].copy_from_slice(&Self::encode(status, data)[..fixed]);
+        let Some(back) = back else { return Ok(at) };
+        frames[at - DecStrong::FRAME..at].copy_from_slice(&back.frame());
+        Ok(at - DecStrong::FRAME)
+    }
+
+    // In a version without tables, the beginning of this.
+    fn encode(status: i32, size: usize) -> [u8; REPLY] {
         let mut bytes = [0; REPLY];
         bytes[..4].copy_from_slice(&status.to_le_bytes());
         bytes[4..8].copy_from_slice(&(size as u32).to_le_bytes());
@@ -289,7 +342,7 @@ impl<'a> Reply<'a> {
 }
 
 impl Body<'_> {
-    const EMPTY: Self = Body { data: &[], places: Vec::new() };
+    const EMPTY: Self = Body { data: &[], table: &[] };
 }
 
 /// References that are given back (`RpcDecStrong`).
@@ -353,7 +406,7 @@ pub(crate) fn read_any(bytes: &[u8]) -> Result<usize> {
             }
         };
         let read = read?;
-        assert!(read.places.iter().all(|at| *at as usize + 8 <= read.data.len()));
+        assert!(read.places().all(|at| at + 8 <= read.data.len()));
         frames += 1;
     }
     Ok(frames)
@@ -423,13 +476,13 @@ mod tests {
         bytes.extend(4u32.to_le_bytes());
         for version in [1, 2] {
             let call = Transaction::decode(version, &bytes).unwrap();
-            assert_eq!((call.body.data.len(), call.body.places), (12, vec![4]));
+            assert_eq!((call.body.data.len(), call.body.places().collect()), (12, vec![4]));
         }
-        assert_eq!(Transaction::decode(0, &bytes).unwrap().body, Body { data: &bytes[40..], places: vec![] });
+        assert_eq!(Transaction::decode(0, &bytes).unwrap().body, Body { data: &bytes[40..], table: &[] });
         let mut reply = Reply::encode(0, 8).to_vec();
         reply.extend([0; 8]);
         reply.extend(0u32.to_le_bytes());
-        assert_eq!(Reply::decode(2, &reply).unwrap().body.places, [0]);
+        assert!(Reply::decode(2, &reply).unwrap().body.places().eq([0]));
     }
 
     #[test]
