@@ -110,7 +110,13 @@ struct OutgoingConnection {
     // Whether it is for oneway calls.
     oneway: bool,
     is_busy: bool,
+    is_watched: bool,
+    // That began on it since it was looked at.
+    calls: u32,
 }
+
+/// So many calls on a connection, and it is not watched for as long as calls follow each other.
+const FOLLOW: u32 = 64;
 
 thread_local! {
     // Connections whose peer's thread waits while this thread serves its call, the innermost last.
@@ -200,6 +206,11 @@ impl Session {
         self.terms.peer.told()
     }
 
+    #[cfg(test)]
+    pub(super) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
     pub(super) fn is_server(&self) -> bool {
         matches!(self.side, Side::Server { .. })
     }
@@ -246,7 +257,14 @@ impl Session {
         }
         // A server has those that its client made, and takes the second one for oneway calls.
         let oneway = oneway || self.is_server() && all.outgoing.len() == 1;
-        all.outgoing.push(OutgoingConnection { connection: Arc::clone(&connection), oneway, is_busy: true });
+        let made = OutgoingConnection {
+            connection: Arc::clone(&connection),
+            oneway,
+            is_busy: true,
+            is_watched: true,
+            calls: 0,
+        };
+        all.outgoing.push(made);
         drop(all);
         self.watch.add(self, &connection).inspect_err(|_| self.remove_outgoing(&connection))?;
         Ok(ExclusiveConnection { session: Arc::clone(self), connection, is_nested: false })
@@ -406,6 +424,12 @@ impl Session {
     /// Has a connection that is idle for the calling thread.
     fn have(self: &Arc<Self>, idle: &mut OutgoingConnection) -> ExclusiveConnection {
         idle.is_busy = true;
+        idle.calls = idle.calls.saturating_add(1);
+        // Acknowledgements of oneway calls have to be seen in any case.
+        if idle.calls >= FOLLOW && idle.is_watched && !idle.oneway {
+            idle.is_watched = false;
+            self.watch.leave(&idle.connection);
+        }
         let connection = Arc::clone(&idle.connection);
         ExclusiveConnection { session: Arc::clone(self), connection, is_nested: false }
     }
@@ -430,6 +454,19 @@ impl Session {
         if !unsent && self.owes() {
             self.give_back();
         }
+    }
+
+    /// Has connections watched again on which no call began since this looked the last time. Gives whether some are left:
+    /// by the thread that watches.
+    pub(super) fn take_back_idle(&self) -> bool {
+        let mut all = lock(&self.connections);
+        for other in all.outgoing.iter_mut().filter(|other| !other.is_watched) {
+            if std::mem::take(&mut other.calls) == 0 {
+                other.is_watched = true;
+                self.watch.take_back(&other.connection);
+            }
+        }
+        all.outgoing.iter().any(|other| !other.is_watched)
     }
 
     /// An idle connection has something to read, or room: by the thread that watches it.
@@ -543,7 +580,7 @@ impl Session {
         drop(all);
         self.is_available.notify_all();
         self.waiting.end();
-        self.watch.stop();
+        self.watch.tell();
         told.into_values().for_each(|died| pool::run_for(self.peer().uid, died));
         let objects = self.nodes().clear();
         drop(objects);
