@@ -6,6 +6,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .source("interfaces/aidl")
         .source("interfaces/hidl")
         .source("interfaces/holders")
+        .source("interfaces/queues")
         // The published benchmark's, which `handoff transports` measures: the crate that does keeps it.
         .source("../crates/handoff-workloads/interfaces")
         .asynchronous()

@@ -71,6 +71,7 @@ impl Generator<'_> {
              fn read_from(from: &mut ::handoff_ipc::parcel::Reader<'_>) -> ::handoff_ipc::Result<Self> {{ \
              from.read().map(Self) }}\n{packed}}}\n"
         );
+        code.push_str(&self.enum_item_impl(def.id, &name, backing));
         if self.is_bitfield(def.id) {
             let _ = write!(
                 code,

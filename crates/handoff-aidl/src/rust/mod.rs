@@ -4,6 +4,7 @@ mod asynchronous;
 mod enums;
 mod finish;
 mod interface;
+mod items;
 mod names;
 mod parcelable;
 mod traits;
@@ -110,7 +111,7 @@ impl Generator<'_> {
             let TypeKind::Queue { item, .. } = &ty.kind else { return };
             let TypeKind::Named(id, _) = &item.kind else { return };
             let name = self.model.def(*id).name.to_string();
-            if !self.options.types.contains_key(&name) {
+            if !self.options.types.contains_key(&name) && !self.is_item(item) {
                 wrong.push((at, name));
             }
         });
@@ -118,7 +119,8 @@ impl Generator<'_> {
             let diagnostic =
                 Diagnostic::error(at, format!("a queue of `{name}` needs a type of yours in Rust")).help(
                     format!(
-                        "name one that implements `handoff_ipc::queue::Item`: `--map {name}=crate::Message`"
+                        "make it a `@FixedSize` parcelable of numbers, enums and such, or name a type that implements \
+                         `handoff_ipc::queue::Item`: `--map {name}=crate::Message`"
                     ),
                 );
             self.error(diagnostic);

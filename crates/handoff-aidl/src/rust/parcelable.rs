@@ -47,6 +47,7 @@ impl Generator<'_> {
             code.push_str(&self.default_impl(def, &name, fields));
         }
         code.push_str(&self.parcel_impl(def, &name, fields));
+        code.push_str(&self.item_impl(def, &name, fields));
         code
     }
 

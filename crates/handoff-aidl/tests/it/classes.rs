@@ -96,25 +96,45 @@ fn java_has_methods_beside_those_of_every_class_if_their_parameters_differ() {
     }
 }
 
-/// A queue's items lie in memory: a parcelable of Rust says nothing of how.
+/// A queue's items lie in memory: only a type of a fixed size says how.
 #[test]
-fn a_queue_of_parcelables_needs_a_type_in_rust() {
-    let compilation = compiled(&[
-        ("a/Message.aidl", "package a; @FixedSize parcelable Message { int a; }"),
-        (
-            "a/IFoo.aidl",
-            "package a; import a.Message; import android.hardware.common.fmq.MQDescriptor;\n\
-             import android.hardware.common.fmq.SynchronizedReadWrite;\n\
-             interface IFoo { MQDescriptor<Message, SynchronizedReadWrite> queue(); }",
-        ),
-    ]);
-    let wrong = generate(&compilation, &RustOptions::default()).unwrap_err();
-    let said = wrong.render(&compilation.sources, false);
-    assert!(said.contains("a/IFoo.aidl:3:") && said.contains("--map a.Message=crate::Message"), "{said}");
-    let types = [("a.Message".to_owned(), "crate::Message".to_owned())].into();
-    let rust = generate(&compilation, &RustOptions { types, ..RustOptions::default() }).unwrap();
-    let plain: String = rust.split_whitespace().collect();
-    assert!(plain.contains("queue::Descriptor<crate::Message,"), "{rust}");
+fn a_queue_of_other_than_fixed_sizes_needs_a_type_in_rust() {
+    let with = |definition: &str| {
+        let text = format!("package a; import a.Mode; {definition}");
+        compiled(&[
+            ("a/Message.aidl", &text),
+            ("a/Mode.aidl", "package a; @Backing(type=\"int\") enum Mode { OFF, ON }"),
+            ("a/Apart.aidl", "package a; enum Apart { ONE }"),
+            (
+                "a/IFoo.aidl",
+                "package a; import a.Message; import android.hardware.common.fmq.MQDescriptor;\n\
+                 import android.hardware.common.fmq.SynchronizedReadWrite;\n\
+                 interface IFoo { MQDescriptor<Message, SynchronizedReadWrite> queue(); }",
+            ),
+        ])
+    };
+    for other in [
+        "parcelable Message { int a; }",
+        "@FixedSize parcelable Message {}",
+        "@FixedSize union Message { int a; Mode b; }",
+        "@FixedSize parcelable Message { @FixedSize union Part { int a; } Part part; }",
+    ] {
+        let compilation = with(other);
+        let wrong = generate(&compilation, &RustOptions::default()).unwrap_err();
+        let said = wrong.render(&compilation.sources, false);
+        assert!(said.contains("a/IFoo.aidl:3:") && said.contains("--map a.Message=crate::Message"), "{said}");
+        let types = [("a.Message".to_owned(), "crate::Message".to_owned())].into();
+        let rust = generate(&compilation, &RustOptions { types, ..RustOptions::default() }).unwrap();
+        let plain: String = rust.split_whitespace().collect();
+        assert!(plain.contains("queue::Descriptor<crate::Message,"), "{rust}");
+    }
+    let rust = generate(
+        &with("@FixedSize parcelable Message { long at; Mode mode; Mode[2] both; }"),
+        &RustOptions::default(),
+    );
+    let plain: String = rust.unwrap().split_whitespace().collect();
+    assert!(plain.contains("queue_item!(Message{at:i64,mode:Mode,both:[Mode;2]});"), "{plain}");
+    assert!(plain.contains("queue::ItemforMode{") && !plain.contains("queue::ItemforApart"), "{plain}");
 }
 
 /// Parameters of a parcelable's type are names alone, as to Android's compiler; a queue's descriptor is such a parcelable.

@@ -203,7 +203,7 @@ impl Item for bool {
     }
 }
 
-impl<T: Item + Copy, const N: usize> Item for [T; N] {
+impl<T: Item, const N: usize> Item for [T; N] {
     const SIZE: usize = T::SIZE * N;
     const ALIGN: usize = T::ALIGN;
     #[inline]

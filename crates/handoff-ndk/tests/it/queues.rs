@@ -3,62 +3,59 @@
 use std::sync::Mutex;
 
 use handoff_aidl::ClassOptions;
-use handoff_ipc::parcel::Parcel;
+use handoff_examples::interfaces::sample::queues::sample::{Quality, Range};
+use handoff_examples::interfaces::sample::queues::{IQueues, QueuesStub, Sample};
 use handoff_ipc::queue::{Descriptor, MessageQueue, Synchronized, Unsynchronized};
 use handoff_ipc::servicemanager::ServiceOptions;
-use handoff_ipc::{Binder, Error, ParcelService};
+use handoff_ipc::{Error, Result};
 use handoff_testkit::{require, require_tool};
 
 use crate::built::{From, Workshop, ours, run};
 use crate::here;
 
-#[derive(Debug, Clone, PartialEq)]
-struct Sample {
-    at: i64,
-    channel: i8,
-    value: f32,
-}
-handoff_ipc::queue_item!(Sample { at: i64, channel: i8, value: f32 });
-
 fn broken(error: impl ToString) -> Error {
     Error::BadQueue(error.to_string())
 }
 
-/// Answers what the program calls, by the numbers of the methods.
-fn service(samples: MessageQueue<Sample, Unsynchronized>) -> Binder {
-    let numbers = |request: &mut Parcel| {
-        let (descriptor, count): (Descriptor<i32, Synchronized>, i32) =
-            request.read(|from| Ok((from.read()?, from.read()?)))?;
-        Ok::<_, Error>((MessageQueue::attach(descriptor)?, count))
-    };
-    let writing = Mutex::new(());
-    Binder::new(ParcelService::new("sample.queues.IQueues", move |call, mut request: Parcel| {
-        let mut reply = Parcel::new();
-        match call.code() {
-            1 => {
-                let (queue, count) = numbers(&mut request)?;
-                let (mut reader, mut sum) = (queue.reader().map_err(broken)?, 0);
-                for _ in 0..count {
-                    let mut number = [0];
-                    reader.read_blocking(&mut number, None).map_err(broken)?;
-                    sum += number[0];
-                }
-                reply.write(|to| to.write(&sum))?;
-            }
-            2 => {
-                let (queue, count) = numbers(&mut request)?;
-                let _one = writing.lock();
-                let mut writer = queue.writer().map_err(broken)?;
-                (0..count).try_for_each(|number| writer.write_blocking(&[number], None)).map_err(broken)?;
-            }
-            3 => {
-                let descriptor = samples.descriptor()?;
-                reply.write(|to| to.write(&descriptor))?;
-            }
-            _ => return Ok(None),
+struct Queues {
+    samples: MessageQueue<Sample, Unsynchronized>,
+    writing: Mutex<()>,
+}
+
+impl IQueues for Queues {
+    fn sum(&self, numbers: &Descriptor<i32, Synchronized>, count: i32) -> Result<i32> {
+        let queue = MessageQueue::attach(numbers.try_clone()?)?;
+        let (mut reader, mut sum) = (queue.reader().map_err(broken)?, 0);
+        for _ in 0..count {
+            let mut number = [0];
+            reader.read_blocking(&mut number, None).map_err(broken)?;
+            sum += number[0];
         }
-        Ok(Some(reply))
-    }))
+        Ok(sum)
+    }
+
+    fn count(&self, numbers: &Descriptor<i32, Synchronized>, count: i32) -> Result<()> {
+        let queue = MessageQueue::attach(numbers.try_clone()?)?;
+        let _one = self.writing.lock();
+        let mut writer = queue.writer().map_err(broken)?;
+        (0..count).try_for_each(|number| writer.write_blocking(&[number], None)).map_err(broken)
+    }
+
+    fn samples(&self) -> Result<Descriptor<Sample, Unsynchronized>> {
+        self.samples.descriptor()
+    }
+}
+
+fn sample(at: i8) -> Sample {
+    let range = |high| Range { unit: u16::from(b'V'), low: -0.5, high };
+    Sample {
+        at: at.into(),
+        channel: -at,
+        value: f32::from(at) / 2.0,
+        quality: Quality::GOOD,
+        ranges: [range(0.0), range(at.into())],
+        is_last: at == 3,
+    }
 }
 
 #[test]
@@ -66,13 +63,12 @@ fn queues_of_cpp_and_rust_have_each_other_at_the_other_end() {
     let compiler = require!(require_tool("g++"));
     let workshop = Workshop::new(compiler);
     let generated = tempfile::tempdir().unwrap();
-    ours(&here().join("tests/sample/queues"), generated.path(), &ClassOptions::default());
+    ours(&here().join("../../examples/interfaces/queues"), generated.path(), &ClassOptions::default());
     let program = workshop.compile_with("queues.cpp", From::Ours, generated.path(), &[]);
     let samples = MessageQueue::<Sample, Unsynchronized>::new(64).unwrap();
-    let written: Vec<Sample> =
-        (1..=3).map(|at: i8| Sample { at: at.into(), channel: -at, value: f32::from(at) / 2.0 }).collect();
-    samples.writer().unwrap().write(&written).unwrap();
-    workshop.manager.services().add("queues", service(samples), ServiceOptions::default()).unwrap();
+    samples.writer().unwrap().write(&[sample(1), sample(2), sample(3)]).unwrap();
+    let queues = QueuesStub::new(Queues { samples, writing: Mutex::new(()) });
+    workshop.manager.services().add("queues", queues.binder(), ServiceOptions::default()).unwrap();
     let said = run(&mut workshop.command(&program));
     assert!(said.lines().any(|line| line == "all is well"), "{said}");
     // What is no queue is said, with why.

@@ -144,9 +144,11 @@ static void withRust() {
     android::MQDescriptor<Sample, UnsynchronizedWrite> descriptor;
     CHECK(service->samples(&descriptor).isOk());
     Samples samples(descriptor, false), others(descriptor, false);
-    CHECK(samples.isValid() && samples.getQuantumSize() == 16 && samples.availableToRead() == 3);
+    CHECK(samples.isValid() && samples.getQuantumSize() == sizeof(Sample) && samples.availableToRead() == 3);
     Sample got[3];
     CHECK(samples.read(got, 3) && got[2].at == 3 && got[2].channel == -3 && got[2].value == 1.5f);
+    CHECK(got[2].quality == Sample::Quality::GOOD && got[1].isLast == false && got[2].isLast == true);
+    CHECK(got[2].ranges[1].unit == u'V' && got[2].ranges[1].low == -0.5 && got[2].ranges[1].high == 3);
     /* Each reader sees all of them; the writer does not wait for any. */
     CHECK(samples.availableToRead() == 0 && others.availableToRead() == 3);
     Sample more{};

@@ -1,8 +1,0 @@
-package sample.queues;
-
-@FixedSize
-parcelable Sample {
-    long at;
-    byte channel;
-    float value;
-}
