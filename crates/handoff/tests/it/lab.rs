@@ -143,15 +143,22 @@ fn a_command_against_itself_finds_no_winner() {
 fn a_command_that_is_twice_as_slow_is_a_regression_and_can_fail_a_build() {
     let lab = Lab::new();
     let results = lab.results();
-    // Six rounds: from eight on, two runs of the same arm differ at 1% once in a hundred runs, by chance.
-    let output = lab
-        .command(&["ab", "sleep 0.05", "sleep 0.6", "--rounds", "6", "--fail-on", "regressed"])
-        .args(["--output", text(&results)])
-        .output()
-        .expect("handoff runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("regressed"), "{said}");
+    // One round in which something else ran is enough to leave six of them open.
+    for _ in 0..3 {
+        // Six rounds: from eight on, two runs of the same arm differ at 1% once in a hundred runs, by chance.
+        let output = lab
+            .command(&["ab", "sleep 0.05", "sleep 0.6", "--rounds", "6", "--fail-on", "regressed"])
+            .args(["--output", text(&results)])
+            .output()
+            .expect("handoff runs");
+        let said = String::from_utf8_lossy(&output.stdout);
+        if output.status.code() == Some(1) {
+            assert!(said.contains("regressed"), "{said}");
+            return;
+        }
+        assert!(output.status.success() && said.contains("not enough evidence"), "{said}");
+    }
+    panic!("none of three runs found it");
 }
 
 #[test]
