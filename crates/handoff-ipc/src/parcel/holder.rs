@@ -127,6 +127,14 @@ impl ParcelableHolder {
         })
     }
 
+    /// The full name of the type whose value is there.
+    ///
+    /// # Errors
+    /// If the sender wrote no name.
+    pub fn descriptor(&self) -> Result<Option<String>> {
+        if self.is_empty() { Ok(None) } else { self.held.clone().read(|from| from.read()).map(Some) }
+    }
+
     /// Whether nothing is there.
     pub fn is_empty(&self) -> bool {
         self.held.as_bytes().is_empty()

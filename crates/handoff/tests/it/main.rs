@@ -13,6 +13,8 @@ mod config;
 mod deadlines;
 #[path = "../../../../examples/tests/it/everything/mod.rs"]
 mod everything;
+#[path = "../../../../examples/tests/it/holds.rs"]
+mod holds;
 mod interrupts;
 mod kernel_device;
 mod lab;

@@ -1,18 +1,23 @@
 //! `handoff service call --aidl`: against services whose code the interface compiler made.
 
 use handoff_examples::interfaces::sample::everything::EverythingStub;
-use handoff_ipc::Runtime;
+use handoff_examples::interfaces::sample::held::{Choice, Extended};
+use handoff_ipc::parcel::Parcel;
 use handoff_ipc::servicemanager::ServiceOptions;
+use handoff_ipc::{Binder, ParcelService, Runtime};
 use serde_json::{Value as Json, json};
 
 use crate::everything::Everything;
+use crate::holds;
 use crate::services::{Manager, OPEN, failure, json as parsed, text};
 
 const INTERFACES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/interfaces/aidl");
 
+const HOLDERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/interfaces/holders");
+
 struct Desk {
     manager: Manager,
-    _runtime: Runtime,
+    runtime: Runtime,
 }
 
 impl Desk {
@@ -21,7 +26,7 @@ impl Desk {
         let runtime = Runtime::builder().socket(manager.socket()).connect().expect("a manager");
         let service = EverythingStub::new(Everything).binder();
         runtime.services().add("everything", service, ServiceOptions::default()).expect("added");
-        Self { manager, _runtime: runtime }
+        Self { manager, runtime }
     }
 
     fn call(&self, words: &[&str]) -> std::process::Output {
@@ -178,4 +183,56 @@ fn a_long_list_tells_what_serves() {
     assert!(rows[0]["running_seconds"].is_u64(), "{rows}");
     assert!(text(&desk.manager.service(&["list", "-l"])).contains("RUNS FOR"));
     assert!(!text(&desk.manager.service(&["list"])).contains("RUNS FOR"));
+}
+
+#[test]
+fn a_holder_holds_what_is_named() {
+    let desk = Desk::new();
+    desk.runtime.services().add("holds", holds::service(), ServiceOptions::default()).expect("added");
+    // The service gives back what it gets, if it is the bytes that Rust writes.
+    let call = |method, value: &Json| {
+        let value = value.to_string();
+        desk.manager.service(&["call", "--aidl", HOLDERS, "holds", method, &value, "--format", "json"])
+    };
+    let echo = |method, value: &Json| parsed(&call(method, value))["result"].clone();
+    let empty = json!({"number": 1, "extension": {}, "name": null});
+    assert_eq!(echo("echo", &json!({})), empty);
+    let inner = json!({"text": "b", "numbers": [], "more": {}});
+    let extra = json!({"text": "a", "numbers": [1, -2], "more": {"sample.held.Extra": inner}});
+    assert_eq!(echo("echoStable", &extra), extra);
+    for held in [json!({"sample.held.Extra": extra}), json!({"sample.held.Choice": {"text": "x"}})] {
+        let value = json!({"number": 2, "extension": held, "name": "n"});
+        assert_eq!(echo("echo", &value), value);
+    }
+    for (method, value, why) in [
+        ("echo", json!({"extension": 3}), "`value`.extension: a ParcelableHolder is {}, or {"),
+        ("echo", json!({"extension": {"a": 1, "b": 2}}), "`value`.extension: a ParcelableHolder is {}, or {"),
+        ("echo", json!({"extension": {"a.B": {}}}), "the files have no parcelable or union `a.B`"),
+        (
+            "echo",
+            json!({"extension": {"sample.held.IHolds": {}}}),
+            "no parcelable or union `sample.held.IHolds`",
+        ),
+        (
+            "echo",
+            json!({"extension": {"sample.held.Choice": {"number": ""}}}),
+            "extension.sample.held.Choice",
+        ),
+        ("echoStable", json!({"more": {"sample.held.Choice": {"number": 1}}}), "is not `@VintfStability`"),
+    ] {
+        let said = failure(&call(method, &value), 2);
+        assert!(said.contains(why), "{said}");
+    }
+
+    // What the files do not have is shown as it came.
+    let vendor = ParcelService::new("sample.held.IHolds", |_, _| {
+        let (mut value, mut reply) = (Extended::default(), Parcel::new());
+        value.extension.set(&Choice::Number(7))?;
+        reply.write(|to| to.write(&value)).map(|()| Some(reply))
+    });
+    desk.runtime.services().add("vendor", Binder::new(vendor), ServiceOptions::default()).expect("added");
+    let file = format!("{HOLDERS}/sample/held/IHolds.aidl");
+    let said =
+        parsed(&desk.manager.service(&["call", "--aidl", &file, "vendor", "echo", "{}", "--format", "json"]));
+    assert_eq!(said["result"]["extension"], json!({"sample.held.Choice": "0x0000000007000000"}));
 }

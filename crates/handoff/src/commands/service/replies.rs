@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use handoff_aidl::model::{Def, DefKind, Enum, Primitive, Type, TypeKind};
 use handoff_ipc::Result as IpcResult;
-use handoff_ipc::parcel::{BareFd, CharSequence, Reader};
+use handoff_ipc::parcel::{BareFd, CharSequence, ParcelableHolder, Reader};
 use serde_json::{Map, Value as Json, json};
 
 use super::values::{Types, is_byte};
@@ -85,28 +85,52 @@ impl Types<'_> {
             DefKind::Interface(_) => {
                 Ok(from.read_binder()?.map(|_| json!(format!("an object of {}", def.name))))
             }
-            DefKind::Parcelable(parcelable) if parcelable.parameters.is_empty() => {
-                let read = |from: &mut Reader<'_>| {
-                    let mut fields = Map::new();
-                    for field in &parcelable.fields {
-                        if from.remaining() == 0 {
-                            break; // An older version has fewer.
-                        }
-                        fields.insert(field.name.clone(), self.read(&field.ty, from)?);
-                    }
-                    Ok(Json::Object(fields))
-                };
-                from.read_structured(read)
+            DefKind::Parcelable(parcelable) if !parcelable.parameters.is_empty() => {
+                Err(self.unread(ty, from))
             }
-            DefKind::Union(fields) => from.read_tagged(|tag, from| {
+            DefKind::Parcelable(_) | DefKind::Union(_) => from.read_some(|from| self.read_held(def, from)),
+            DefKind::Opaque { .. } => Err(self.unread(ty, from)),
+        }
+    }
+
+    /// A parcelable or a union behind the mark that it is not null, which it does not have in a holder.
+    fn read_held(&self, def: &Def, from: &mut Reader<'_>) -> IpcResult<Json> {
+        match &def.kind {
+            DefKind::Parcelable(parcelable) => from.read_sized(|from| {
+                let mut fields = Map::new();
+                for field in &parcelable.fields {
+                    if from.remaining() == 0 {
+                        break; // An older version has fewer.
+                    }
+                    let value = match self.model.is_holder(&field.ty) {
+                        true => self.read_holder(def, from)?,
+                        false => self.read(&field.ty, from)?,
+                    };
+                    fields.insert(field.name.clone(), value);
+                }
+                Ok(Json::Object(fields))
+            }),
+            DefKind::Union(fields) => from.read_tag(|tag, from| {
                 let field = usize::try_from(tag).ok().and_then(|tag| fields.get(tag));
                 let Some(field) = field else {
                     return Err(from.bad(format!("{} has no field {tag}", def.name)));
                 };
                 Ok(Json::Object(Map::from_iter([(field.name.clone(), self.read(&field.ty, from)?)])))
             }),
-            DefKind::Parcelable(_) | DefKind::Opaque { .. } => Err(self.unread(ty, from)),
+            _ => Err(from.bad(format!("{} is no parcelable", def.name))),
         }
+    }
+
+    /// A `ParcelableHolder` of a parcelable: the name of the type and its value, or its bytes where the files do not have
+    /// the type.
+    fn read_holder(&self, around: &Def, from: &mut Reader<'_>) -> IpcResult<Json> {
+        let holder = ParcelableHolder::read(from, self.stability(around))?;
+        let Some(name) = holder.descriptor()? else { return Ok(json!({})) };
+        let value = holder.get_named(&name, |from| match self.holdable(&name) {
+            Some(def) => self.read_held(def, from),
+            None => Ok(Json::String(format!("0x{}", hex(&from.read_raw(from.remaining())?.to_vec())))),
+        })?;
+        Ok(Json::Object(Map::from_iter([(name, value.unwrap_or(Json::Null))])))
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow, bail};
 use handoff_aidl::ast::Direction;
 use handoff_aidl::model::{Def, DefId, DefKind, Enum, Field, Model, Primitive, Type, TypeKind, Value};
 use handoff_aidl::type_text;
-use handoff_ipc::parcel::{CharSequence, Writer};
+use handoff_ipc::parcel::{CharSequence, ParcelableHolder, Stability, Writer};
 use handoff_ipc::{Binder, Result as IpcResult};
 use serde_json::{Map, Value as Json, json};
 
@@ -35,6 +35,8 @@ pub(super) enum Data {
     Fields(Vec<Data>),
     /// A field of a union.
     Tagged(i32, Box<Data>),
+    /// A `ParcelableHolder`, with what is in it.
+    Holder(ParcelableHolder),
 }
 
 impl Data {
@@ -54,14 +56,23 @@ impl Data {
                 to.write_length(Some(items.len()))?;
                 items.iter().try_for_each(|item| item.write(to))
             }
-            Data::Fields(fields) => {
-                to.write_structured(|to| fields.iter().try_for_each(|field| field.write(to)))
-            }
-            Data::Tagged(tag, field) => {
+            Data::Fields(_) | Data::Tagged(..) => {
                 to.write_i32(1)?;
+                self.write_held(to)
+            }
+            Data::Holder(holder) => holder.write(to),
+        }
+    }
+
+    /// As it stands in a holder: without the mark that it is not null.
+    fn write_held(&self, to: &mut Writer<'_>) -> IpcResult<()> {
+        match self {
+            Data::Fields(fields) => to.write_sized(|to| fields.iter().try_for_each(|field| field.write(to))),
+            Data::Tagged(tag, field) => {
                 to.write_i32(*tag)?;
                 field.write(to)
             }
+            other => other.write(to),
         }
     }
 }
@@ -300,11 +311,53 @@ impl Types<'_> {
         let data = fields.iter().map(|field| {
             let at = format!("{at}.{}", field.name);
             match given.get(&field.name) {
+                json if self.model.is_holder(&field.ty) => self.holder(def, json, &at, depth + 1),
                 Some(json) => self.check(&field.ty, json, &at, depth + 1),
                 None => self.default_of(field, &at, depth + 1),
             }
         });
         Ok(Data::Fields(data.collect::<anyhow::Result<_>>()?))
+    }
+
+    /// What a `ParcelableHolder` of a parcelable holds: an object with the full name of a type and its value, or without
+    /// anything.
+    fn holder(&self, around: &Def, given: Option<&Json>, at: &str, depth: usize) -> anyhow::Result<Data> {
+        let mut holder = ParcelableHolder::new(self.stability(around));
+        let given = match given {
+            None => Some(None),
+            Some(Json::Object(given)) if given.len() <= 1 => Some(given.iter().next()),
+            Some(_) => None,
+        };
+        let Some(given) = given else {
+            bail!("{at}: a ParcelableHolder is {{}}, or {{\"full.name.of.a.Type\": VALUE}}");
+        };
+        if let Some((name, json)) = given {
+            let def = self.holdable(name).with_context(|| {
+                format!(
+                    "{at}: the files have no parcelable or union `{name}`; give its file with --aidl, too"
+                )
+            })?;
+            let ty = Type::plain(TypeKind::Named(def.id, Vec::new()));
+            let data = self.check(&ty, json, &format!("{at}.{name}"), depth + 1)?;
+            holder
+                .set_named(name, self.stability(def), |to| data.write_held(to))
+                .with_context(|| at.to_owned())?;
+        }
+        Ok(Data::Holder(holder))
+    }
+
+    /// The type that has this name in a holder.
+    pub(super) fn holdable(&self, name: &str) -> Option<&Def> {
+        let is_one = |def: &&Def| match &def.kind {
+            DefKind::Parcelable(parcelable) => parcelable.parameters.is_empty(),
+            DefKind::Union(_) => true,
+            _ => false,
+        };
+        self.model.iter().filter(is_one).find(|def| def.descriptor() == name)
+    }
+
+    pub(super) fn stability(&self, def: &Def) -> Stability {
+        if self.model.is_stable(def) { Stability::Vintf } else { Stability::Local }
     }
 
     fn union(
@@ -401,6 +454,7 @@ impl Types<'_> {
                         first.map(|field| (field.name.clone(), self.initial(field, depth))).collect(),
                     )
                 }
+                DefKind::Opaque { .. } if self.model.is_holder(ty) => json!({}),
                 DefKind::Opaque { .. } => Json::Null,
             },
             _ => Json::Null,
