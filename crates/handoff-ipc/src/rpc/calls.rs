@@ -1,6 +1,6 @@
 //! Calls over a session, on both sides.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -321,27 +321,33 @@ fn reply(
             (error.to_status_t(), Vec::new())
         }
     };
-    let acknowledge = &mut |dec| session.acknowledge(dec);
     let mut owed: Vec<u8> = Vec::new();
     if session.owes() {
         owed.extend(session.nodes().take_owed().iter().flat_map(|dec| dec.frame()));
     }
+    let send = |frames: &[u8], fds: &[BorrowedFd<'_>]| {
+        match connection.send(frames, fds, wait, &mut |dec| session.acknowledge(dec)) {
+            // Its caller would wait for ever, and the next reply would be taken for this one.
+            Err(Error::OnewayFull(_)) => {
+                Err(Error::Protocol("it does not take the reply to its call".into()))
+            }
+            sent => sent.map(drop),
+        }
+    };
     let has_fds = !fds.is_empty();
     if has_fds {
         // Descriptors go with the first byte that is sent, which is to be the reply's.
         owed.extend(back.iter().flat_map(|dec| dec.frame()));
-        if let Attempt::Late = connection.send(&owed, &[], wait, acknowledge)? {
-            return Err(Error::Protocol("it does not take the reply to its call".into()));
-        }
+        send(&owed, &[])?;
         owed.clear();
     }
     let start = wire::Reply::write_head(frames, version, back.filter(|_| !has_fds), status, data)?;
     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
     if owed.is_empty() {
-        return connection.send(&frames[start..], &fds, wait, acknowledge).map(drop);
+        return send(&frames[start..], &fds);
     }
     owed.extend_from_slice(&frames[start..]);
-    connection.send(&owed, &fds, wait, acknowledge).map(drop)
+    send(&owed, &fds)
 }
 
 fn serve_oneway(session: &Arc<Session>, node: &LocalNode, arrival: Arrival) {
@@ -449,6 +455,39 @@ mod tests {
         assert!(matches!(connection.send(&large, &[], over, &mut count), Ok(Attempt::Late)));
         assert_eq!(heard, 0);
     }
+
+    #[test]
+    fn a_reply_that_does_not_go_in_time_goes_later_or_ends_the_session() {
+        for (has_fds, is_taken) in [(false, true), (false, false), (true, false)] {
+            let (here, there) = UnixStream::pair().unwrap();
+            let peer = CallingIdentity::own();
+            let connection = Connection::new(here.into(), peer, true, Vec::new());
+            let terms = Terms { id: [0; ID], version: 2, descriptors: true, peer };
+            let root = Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)));
+            let session = Session::new(terms, Side::Server { root }, 1, 1).unwrap();
+            let back = Some(DecStrong { address: Address::new(7, true), amount: 1 });
+            let mut frames = vec![0; MOST_BODY / 2];
+            let mut reply_with = |objects| {
+                frames.resize(MOST_BODY / 2, 0);
+                reply(&session, &connection, Wait::No, &mut frames, Ok(objects), back)
+            };
+            // More than the socket takes: the rest waits.
+            reply_with(Vec::new()).unwrap();
+            assert!(connection.has_unsent());
+            if is_taken {
+                let mut read = vec![0; MOST_BODY / 2];
+                let reader = std::thread::spawn(move || std::io::Read::read_exact(&mut &there, &mut read));
+                connection.flush(Wait::Forever, &mut |_| ()).unwrap();
+                assert!(reader.join().unwrap().is_ok());
+                continue;
+            }
+            let (end, _writer) = std::io::pipe().unwrap();
+            let objects = if has_fds { vec![(0, Object::Fd(end.into()))] } else { Vec::new() };
+            let refused = reply_with(objects).unwrap_err();
+            assert!(matches!(refused, Error::Protocol(_)), "{refused}");
+        }
+    }
+
     #[test]
     fn a_call_that_there_is_no_room_for_keeps_neither_its_receiver_s_caller_nor_a_thread() {
         let (here, there) = UnixStream::pair().unwrap();
