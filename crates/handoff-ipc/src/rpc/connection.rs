@@ -468,7 +468,11 @@ impl Inbound {
     }
 
     /// Takes the memory of a frame that was read, unless it was the frame's own, or other memory has taken its place.
+    /// Descriptors that nobody took are closed.
     fn reuse(&mut self, frame: &mut Frame) {
+        if !frame.fds.is_empty() {
+            frame.fds.clear();
+        }
         let bytes = std::mem::take(&mut frame.bytes);
         frame.place = 0..0;
         if self.bytes.is_empty() && (READ..=MOST_READ).contains(&bytes.len()) {
@@ -500,9 +504,6 @@ impl Inbound {
         } else {
             (frame.bytes, frame.place) = (found.to_vec(), 0..body);
             self.advance(HEADER + body);
-        }
-        if !frame.fds.is_empty() {
-            frame.fds.clear();
         }
         while self.fds.front().is_some_and(|(ends, _)| *ends <= end) {
             frame.fds.extend(self.fds.pop_front().into_iter().flat_map(|(_, fds)| fds));
@@ -620,6 +621,12 @@ mod tests {
         one.send(&[&whole[3..], &whole].concat(), &[], Wait::Forever, &mut nothing).unwrap();
         let counts: Vec<usize> = (0..4).map(|_| next(&other).fds.len()).collect();
         assert_eq!(counts, [0, 0, 1, 0]);
+        // Whoever waits for the next frame holds none of the one before.
+        one.send(&whole, &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
+        let mut frame = next(&other);
+        assert_eq!(frame.fds.len(), 1);
+        assert!(matches!(other.receive(Wait::No, &mut frame).unwrap(), Attempt::Late));
+        assert!(frame.fds.is_empty() && frame.bytes.is_empty());
     }
 
     #[test]
