@@ -157,13 +157,8 @@ fn await_reply(
 
 fn read_reply(session: &Arc<Session>, frame: &mut Frame, code: u32, read: ReadFn<'_>) -> Result<()> {
     let (body, fds) = frame.parts();
-    let reply = match wire::Reply::decode(session.terms().version, body) {
-        Ok(reply) => reply,
-        Err(error) => {
-            session.broke(&error);
-            return Err(error);
-        }
-    };
+    let reply =
+        wire::Reply::decode(session.terms().version, body).inspect_err(|error| session.broke(error))?;
     if reply.status != 0 {
         return Err(Error::from_status_t(reply.status, "the object", code));
     }
@@ -229,21 +224,23 @@ fn serve(
     let (body, fds) = frame.parts();
     let call = wire::Transaction::decode(session.terms().version, body)?;
     let (address, number) = (call.address, call.number);
-    let mut buffer = Buffer::take();
     if address == Address::SESSION {
+        let mut buffer = Buffer::take();
         let objects = answer_special(session, call.code, &mut buffer.0);
         return reply(session, connection, wait, &mut buffer.0, objects, None).map(|()| None);
     }
     let node = session.nodes().called(address);
-    // The reference that came with the call.
-    let back = node.is_ok().then_some(DecStrong { address, amount: 1 });
+    // The one that came with the call.
+    let reference = DecStrong { address, amount: 1 };
     if call.flags & ONEWAY != 0 {
         // Nobody is told that there is no such object.
         let Ok(node) = node else { return Ok(None) };
-        back.into_iter().for_each(|dec| session.nodes().owe(dec));
+        session.nodes().owe(reference);
         let frame = std::mem::take(frame);
         return queue_oneway(session, connection, UnqueuedCall { node, address, number, frame }, wait);
     }
+    let back = node.is_ok().then_some(reference);
+    let mut buffer = Buffer::take();
     let outcome = match (node, refused) {
         (Ok(node), None) => {
             let _serving = ServeGuard::begin(session, connection);
@@ -321,10 +318,6 @@ fn reply(
             (error.to_status_t(), Vec::new())
         }
     };
-    let mut owed: Vec<u8> = Vec::new();
-    if session.owes() {
-        owed.extend(session.nodes().take_owed().iter().flat_map(|dec| dec.frame()));
-    }
     let send = |frames: &[u8], fds: &[BorrowedFd<'_>]| {
         match connection.send(frames, fds, wait, &mut |dec| session.acknowledge(dec)) {
             // Its caller would wait for ever, and the next reply would be taken for this one.
@@ -334,20 +327,26 @@ fn reply(
             sent => sent.map(drop),
         }
     };
-    let has_fds = !fds.is_empty();
-    if has_fds {
-        // Descriptors go with the first byte that is sent, which is to be the reply's.
-        owed.extend(back.iter().flat_map(|dec| dec.frame()));
-        send(&owed, &[])?;
-        owed.clear();
+    let mut first = Vec::new();
+    if session.owes() {
+        first = DecStrong::frames(&session.nodes().take_owed());
     }
-    let start = wire::Reply::write_head(frames, version, back.filter(|_| !has_fds), status, data)?;
+    let back = if fds.is_empty() {
+        back
+    } else {
+        // Descriptors go with the first byte that is sent, which is to be the reply's.
+        first.extend(back.iter().flat_map(|dec| dec.frame()));
+        send(&first, &[])?;
+        first.clear();
+        None
+    };
+    let start = wire::Reply::write_head(frames, version, back, status, data)?;
     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-    if owed.is_empty() {
+    if first.is_empty() {
         return send(&frames[start..], &fds);
     }
-    owed.extend_from_slice(&frames[start..]);
-    send(&owed, &fds)
+    first.extend_from_slice(&frames[start..]);
+    send(&first, &fds)
 }
 
 fn serve_oneway(session: &Arc<Session>, node: &LocalNode, arrival: Arrival) {
@@ -423,22 +422,16 @@ mod tests {
     use std::io::Write as _;
     use std::os::unix::net::UnixStream;
 
-    use super::super::session::{Side, Terms};
-    use super::super::wire::{DecStrong, ID};
     use super::*;
-    use crate::ParcelService;
     use crate::identity::CallingIdentity;
     use crate::ledger::{self, Resource};
-    use crate::object::Binder;
 
     #[test]
     fn a_wait_ends_although_the_peer_always_says_something() {
         let (here, there) = UnixStream::pair().unwrap();
         let peer = CallingIdentity::own();
         let connection = Arc::new(Connection::new(here.into(), peer, false, Vec::new()));
-        let terms = Terms { id: [0; ID], version: 2, descriptors: false, peer };
-        let root = Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)));
-        let session = Session::new(terms, Side::Server { root }, 1, 1).unwrap();
+        let (session, _) = Session::of_server(peer, 2, false);
         let nothing = DecStrong { address: Address::new(77, true), amount: 1 }.frame();
         (&there).write_all(&nothing.repeat(100)).unwrap();
         let over = Wait::Until(Instant::now());
@@ -462,9 +455,7 @@ mod tests {
             let (here, there) = UnixStream::pair().unwrap();
             let peer = CallingIdentity::own();
             let connection = Connection::new(here.into(), peer, true, Vec::new());
-            let terms = Terms { id: [0; ID], version: 2, descriptors: true, peer };
-            let root = Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)));
-            let session = Session::new(terms, Side::Server { root }, 1, 1).unwrap();
+            let (session, _) = Session::of_server(peer, 2, true);
             let back = Some(DecStrong { address: Address::new(7, true), amount: 1 });
             let mut frames = vec![0; MOST_BODY / 2];
             let mut reply_with = |objects| {
@@ -493,9 +484,7 @@ mod tests {
         let (here, there) = UnixStream::pair().unwrap();
         let peer = CallingIdentity { pid: 1, uid: 65_007, gid: 65_007 };
         let connection = Arc::new(Connection::new(here.into(), peer, false, Vec::new()));
-        let terms = Terms { id: [0; ID], version: 2, descriptors: false, peer };
-        let root = Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)));
-        let session = Session::new(terms, Side::Server { root: root.clone() }, 1, 1).unwrap();
+        let (session, root) = Session::of_server(peer, 2, false);
         let address = session.nodes().leave(&session, &root).unwrap();
         let data = [0; 64 << 10];
         let send = |number| {

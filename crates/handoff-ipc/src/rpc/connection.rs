@@ -470,9 +470,7 @@ impl Inbound {
     /// Takes the memory of a frame that was read, unless it was the frame's own, or other memory has taken its place.
     /// Descriptors that nobody took are closed.
     fn reuse(&mut self, frame: &mut Frame) {
-        if !frame.fds.is_empty() {
-            frame.fds.clear();
-        }
+        frame.fds.clear();
         let bytes = std::mem::take(&mut frame.bytes);
         frame.place = 0..0;
         if self.bytes.is_empty() && (READ..=MOST_READ).contains(&bytes.len()) {

@@ -287,18 +287,13 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::super::connection::{Attempt, Connection, Frame, Wait};
-    use super::super::session::{Side, Terms};
-    use super::super::wire::ID;
     use super::*;
-    use crate::ParcelService;
     use crate::identity::CallingIdentity;
 
     #[test]
     fn objects_of_the_peer_count_for_as_long_as_it_keeps_references() {
         let peer = CallingIdentity { pid: 1, uid: 65_004, gid: 65_004 };
-        let root = Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)));
-        let terms = Terms { id: [0; ID], version: 2, descriptors: false, peer };
-        let session = Session::new(terms, Side::Server { root }, 1, 1).unwrap();
+        let (session, _) = Session::of_server(peer, 2, false);
         let held = || ledger::held_by(peer, Resource::Exports);
         let [one, other] = [7, 8].map(|number| Address::new(number, false));
         let object = session.nodes().enter(&session, one).unwrap();
@@ -316,10 +311,8 @@ mod tests {
 
     #[test]
     fn the_call_that_others_wait_for_is_taken_however_many_they_are() {
-        let root = Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)));
         let peer = CallingIdentity { pid: 1, uid: 65_005, gid: 65_005 };
-        let terms = Terms { id: [0; ID], version: 2, descriptors: false, peer };
-        let session = Session::new(terms, Side::Server { root: root.clone() }, 1, 1).unwrap();
+        let (session, root) = Session::of_server(peer, 2, false);
         let address = session.nodes().leave(&session, &root).unwrap();
         let (here, _there) = UnixStream::pair().unwrap();
         let connection = Connection::new(here.into(), peer, false, Vec::new());

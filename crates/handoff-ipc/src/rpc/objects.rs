@@ -219,8 +219,7 @@ impl Drop for ReceivedObjects<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::session::{Side, Terms};
-    use super::super::wire::{DecStrong, ID, Reply};
+    use super::super::wire::{DecStrong, Reply};
     use super::*;
     use crate::ParcelService;
     use crate::identity::CallingIdentity;
@@ -257,16 +256,14 @@ mod tests {
     #[test]
     fn a_reference_that_there_is_no_room_for_is_owed_back() {
         let peer = CallingIdentity { pid: 1, uid: 65_006, gid: 65_006 };
-        let root = Binder::new(ParcelService::new("test.INothing", |_, _| Ok(None)));
         for version in [1, BINDERS_IN_TABLE] {
-            let terms = Terms { id: [0; ID], version, descriptors: false, peer };
-            let session = Session::new(terms, Side::Server { root: root.clone() }, 1, 1).unwrap();
+            let (session, _) = Session::of_server(peer, version, false);
             let address = Address::new(7, false);
             let data = [&words(&[1])[..], &address.0.to_le_bytes(), &words(&[12])].concat();
             let all = ledger::use_up(peer, Resource::Exports);
             let table = if version < BINDERS_IN_TABLE { &[][..] } else { &[0; 4] };
-            let reply = [&data.len().to_le_bytes()[..4], &[0; 12], &data, table].concat();
-            let reply = [&[0; 4][..], &reply].concat();
+            // The fixed part of a reply is a status, the data's size, and 12 bytes more.
+            let reply = [&[0; 4][..], &data.len().to_le_bytes()[..4], &[0; 12], &data, table].concat();
             let body = Reply::decode(version, &reply).unwrap().body;
             let mut arrived = ReceivedObjects::of(&session, &body, &mut Vec::new()).unwrap();
             let refused = arrived.take_binder(0);

@@ -206,11 +206,6 @@ impl Session {
         self.terms.peer.told()
     }
 
-    #[cfg(test)]
-    pub(super) fn watch(&self) -> &Watch {
-        &self.watch
-    }
-
     pub(super) fn is_server(&self) -> bool {
         matches!(self.side, Side::Server { .. })
     }
@@ -536,8 +531,8 @@ impl Session {
             return self.nodes().check_owed();
         }
         let owed = self.nodes().take_owed();
-        let frames: Vec<u8> = owed.iter().flat_map(|dec| dec.frame()).collect();
-        let sent = connection.send(&frames, &[], Wait::No, &mut |dec| self.acknowledge(dec));
+        let sent =
+            connection.send(&DecStrong::frames(&owed), &[], Wait::No, &mut |dec| self.acknowledge(dec));
         if sent.is_err() {
             let mut nodes = self.nodes();
             owed.into_iter().for_each(|dec| nodes.owe(dec));
@@ -584,6 +579,20 @@ impl Session {
         told.into_values().for_each(|died| pool::run_for(self.peer().uid, died));
         let objects = self.nodes().clear();
         drop(objects);
+    }
+}
+
+#[cfg(test)]
+impl Session {
+    /// A server's, with its root object, which answers nothing.
+    pub(super) fn of_server(peer: CallingIdentity, version: u32, descriptors: bool) -> (Arc<Self>, Binder) {
+        let root = Binder::new(crate::ParcelService::new("test.INothing", |_, _| Ok(None)));
+        let terms = Terms { id: [0; ID], version, descriptors, peer };
+        (Session::new(terms, Side::Server { root: root.clone() }, 1, 1).unwrap(), root)
+    }
+
+    pub(super) fn watch(&self) -> &Watch {
+        &self.watch
     }
 }
 

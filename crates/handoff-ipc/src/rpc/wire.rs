@@ -196,27 +196,20 @@ impl<'a> Body<'a> {
         let Some((data, table)) = rest.split_at_checked(size as usize) else {
             return Err(broken(format!("a parcel of {size} bytes in a frame that has {}", rest.len())));
         };
+        if table.len() % 4 != 0 {
+            return Err(broken(format!("a table of objects of {} bytes", table.len())));
+        }
         let body = Body { data, table };
-        if !table.is_empty() {
-            body.check()?;
-        }
-        Ok(body)
-    }
-
-    fn check(&self) -> Result<()> {
-        if self.table.len() % 4 != 0 {
-            return Err(broken(format!("a table of objects of {} bytes", self.table.len())));
-        }
         // No two in one place, and each with room for the least.
         let mut free = 0;
-        for at in self.places() {
+        for at in body.places() {
             let end = at.saturating_add(8);
-            if at < free || end > self.data.len() {
-                return Err(broken(format!("an object at {at} of {} bytes", self.data.len())));
+            if at < free || end > data.len() {
+                return Err(broken(format!("an object at {at} of {} bytes", data.len())));
             }
             free = end;
         }
-        Ok(())
+        Ok(body)
     }
 
     /// Where objects stand in the data, in order.
@@ -366,6 +359,11 @@ impl DecStrong {
         bytes[HEADER..HEADER + 8].copy_from_slice(&self.address.0.to_le_bytes());
         bytes[HEADER + 8..HEADER + 12].copy_from_slice(&self.amount.to_le_bytes());
         bytes
+    }
+
+    /// The frames of some.
+    pub(super) fn frames(all: &[Self]) -> Vec<u8> {
+        all.iter().flat_map(|dec| dec.frame()).collect()
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {

@@ -87,8 +87,8 @@ enum Action {
     ///
     /// With --aidl an argument is written as its parameter's type wants it: a number, a name, text, the name of a
     /// service, the path of a file; arrays, parcelables and unions as JSON: [1, 2], {"x": 1}. A `ParcelableHolder` is
-    /// {} or {"full.name.of.a.Type": {"x": 1}}. Bytes are 0x00ff7f. For an `out` array its length is written, for other `out` parameters nothing. `null` is null, where a type
-    /// may be null.
+    /// {} or {"full.name.of.a.Type": {"x": 1}}. Bytes are 0x00ff7f. For an `out` array its length is written, for other
+    /// `out` parameters nothing. `null` is null, where a type may be null.
     ///
     /// Without it each argument is a type and a value. Types: i32, i64, f32, f64, bool, str (UTF-16, AIDL's String), utf8, bytes (as hexadecimal digits),
     /// service (a reference to the service of that name), null-str, null-object.

@@ -85,11 +85,8 @@ impl Types<'_> {
             DefKind::Interface(_) => {
                 Ok(from.read_binder()?.map(|_| json!(format!("an object of {}", def.name))))
             }
-            DefKind::Parcelable(parcelable) if !parcelable.parameters.is_empty() => {
-                Err(self.unread(ty, from))
-            }
-            DefKind::Parcelable(_) | DefKind::Union(_) => from.read_some(|from| self.read_held(def, from)),
-            DefKind::Opaque { .. } => Err(self.unread(ty, from)),
+            _ if self.is_beyond(def) => Err(self.unread(ty, from)),
+            _ => from.read_some(|from| self.read_held(def, from)),
         }
     }
 

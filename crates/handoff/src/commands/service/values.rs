@@ -205,7 +205,8 @@ impl Types<'_> {
         }
     }
 
-    fn is_beyond(&self, def: &Def) -> bool {
+    /// Whether values of it are neither written nor shown here.
+    pub(super) fn is_beyond(&self, def: &Def) -> bool {
         match &def.kind {
             DefKind::Opaque { .. } => true,
             DefKind::Parcelable(parcelable) => !parcelable.parameters.is_empty(),
@@ -323,15 +324,12 @@ impl Types<'_> {
     /// anything.
     fn holder(&self, around: &Def, given: Option<&Json>, at: &str, depth: usize) -> anyhow::Result<Data> {
         let mut holder = ParcelableHolder::new(self.stability(around));
-        let given = match given {
-            None => Some(None),
-            Some(Json::Object(given)) if given.len() <= 1 => Some(given.iter().next()),
-            Some(_) => None,
+        let held = match given {
+            None => None,
+            Some(Json::Object(given)) if given.len() <= 1 => given.iter().next(),
+            Some(_) => bail!("{at}: a ParcelableHolder is {{}}, or {{\"full.name.of.a.Type\": VALUE}}"),
         };
-        let Some(given) = given else {
-            bail!("{at}: a ParcelableHolder is {{}}, or {{\"full.name.of.a.Type\": VALUE}}");
-        };
-        if let Some((name, json)) = given {
+        if let Some((name, json)) = held {
             let def = self.holdable(name).with_context(|| {
                 format!(
                     "{at}: the files have no parcelable or union `{name}`; give its file with --aidl, too"
@@ -348,10 +346,8 @@ impl Types<'_> {
 
     /// The type that has this name in a holder.
     pub(super) fn holdable(&self, name: &str) -> Option<&Def> {
-        let is_one = |def: &&Def| match &def.kind {
-            DefKind::Parcelable(parcelable) => parcelable.parameters.is_empty(),
-            DefKind::Union(_) => true,
-            _ => false,
+        let is_one = |def: &&Def| {
+            matches!(def.kind, DefKind::Parcelable(_) | DefKind::Union(_)) && !self.is_beyond(def)
         };
         self.model.iter().filter(is_one).find(|def| def.descriptor() == name)
     }
