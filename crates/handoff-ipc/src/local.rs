@@ -11,7 +11,7 @@ use crate::call::{Call, OutCall};
 use crate::engine_kind::EngineKind;
 use crate::identity::CallingIdentity;
 use crate::object::{LocalNode, ReadFn, Transaction, WriteFn};
-use crate::parcel::{Object, Reader, SharedBytes, Writer};
+use crate::parcel::{Object, Reader, Writer};
 use crate::{Result, dispatch, oneway_threads};
 
 thread_local! {
@@ -100,8 +100,8 @@ pub(crate) fn transact(node: &LocalNode, call: &OutCall, write: WriteFn<'_>, rea
 /// Without objects, nothing is asked whether one stands at the place that is read.
 #[inline]
 fn reader<'a>(bytes: &'a [u8], objects: &'a mut Vec<(u32, Option<Object>)>) -> Reader<'a> {
-    let bytes = SharedBytes::from_slice(bytes);
-    if objects.is_empty() { Reader::new(bytes) } else { Reader::with_objects(bytes, objects) }
+    let reader = Reader::of_slice(bytes);
+    if objects.is_empty() { reader } else { reader.along_with(objects) }
 }
 
 /// A oneway call: served on the shared pool, in order.

@@ -114,7 +114,7 @@ impl Generator<'_> {
         let proxy = async_name(blocking, "Proxy");
         let mut arms = String::new();
         for (_, method) in self.model.methods(interface) {
-            let Served { reads, call, keep, answer } = self.served(def.id, method);
+            let Served { reads, call, keep, answer } = self.served(def.id, method, false);
             let (reply, answer) = match answer.as_str() {
                 "" => ("_", "Ok(())".to_owned()),
                 answer => ("reply", steps(answer)),

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use super::Generator;
 use super::names::{snake, stem, type_name};
 use super::traits::documented;
+use super::types::is_bytes;
 use crate::ast::Direction;
 use crate::model::{
     Def, DefId, DefKind, FIRST_CALL, HASH_ID, Interface, Method, Parameter, TypeKind, VERSION_ID,
@@ -509,7 +510,7 @@ impl Generator<'_> {
     }
 
     fn arm(&self, scope: DefId, method: &Method, proxy: &str) -> String {
-        let Served { reads, call, keep, answer } = self.served(scope, method);
+        let Served { reads, call, keep, answer } = self.served(scope, method, true);
         let code = code_of(method);
         if answer.is_empty() {
             return format!("{proxy}::{code} => {{ {reads} self.service.{call} }}\n");
@@ -519,12 +520,12 @@ impl Generator<'_> {
         format!("{proxy}::{code} => {{ {reads} {keep}self.service.{call}?; {answer} }}\n")
     }
 
-    /// The pieces of serving one method.
-    pub(super) fn served(&self, scope: DefId, method: &Method) -> Served {
+    /// The pieces of serving one method. `lends`: the service is done with its arguments before the request is gone.
+    pub(super) fn served(&self, scope: DefId, method: &Method, lends: bool) -> Served {
         let (mut reads, mut arguments, mut replies) = (String::new(), Vec::new(), String::new());
         for parameter in &method.parameters {
             let name = local(&parameter.name);
-            let _ = writeln!(reads, "{}", self.read_argument(scope, parameter, &name));
+            let _ = writeln!(reads, "{}", self.read_argument(scope, parameter, &name, lends));
             match parameter.direction {
                 Direction::In => arguments.push(self.lend(&parameter.ty, &name)),
                 _ => {
@@ -552,9 +553,10 @@ impl Generator<'_> {
         Served { reads, call, keep, answer: answer.join("\n") }
     }
 
-    fn read_argument(&self, scope: DefId, parameter: &Parameter, name: &str) -> String {
+    fn read_argument(&self, scope: DefId, parameter: &Parameter, name: &str, lends: bool) -> String {
         let ty = &parameter.ty;
         match parameter.direction {
+            Direction::In if lends && is_bytes(ty) => format!("let {name} = data.read_byte_slice()?;"),
             Direction::In => format!("let {name}: {} = data.read()?;", self.owned(scope, ty)),
             Direction::InOut if !self.model.has_default(ty) => {
                 format!("let mut {name}: {} = Some(data.read()?);", self.field(scope, ty))

@@ -104,13 +104,11 @@ impl Generator<'_> {
 
     /// The statement that writes an `in` parameter.
     pub(super) fn write_borrowed(&self, ty: &Type, name: &str) -> String {
-        let bytes = matches!(&ty.kind, TypeKind::Array(item)
-            if matches!(item.kind, TypeKind::Primitive(Primitive::I8 | Primitive::U8)));
         match (self.passing(ty), ty.nullable) {
             (Passing::Value, _) => format!("to.write(&{name})?;"),
             (Passing::Text, false) => format!("to.write_string16({name})?;"),
             (Passing::Text, true) => format!("to.write_nullable_string16({name})?;"),
-            (Passing::Slice, false) if bytes => format!("to.write_bytes({name})?;"),
+            (Passing::Slice, false) if is_bytes(ty) => format!("to.write_bytes({name})?;"),
             (Passing::Slice, false) => format!("to.write_slice({name})?;"),
             (Passing::Slice, true) => format!("to.write_nullable_slice({name})?;"),
             (Passing::Reference, false) => format!("to.write({name})?;"),
@@ -167,6 +165,12 @@ impl Generator<'_> {
             (Value::List(_), _) => "Default::default()".to_owned(),
         }
     }
+}
+
+/// Whether it is an array of bytes, and there.
+pub(super) fn is_bytes(ty: &Type) -> bool {
+    let is_byte = |item: &Type| matches!(item.kind, TypeKind::Primitive(Primitive::I8 | Primitive::U8));
+    !ty.nullable && matches!(&ty.kind, TypeKind::Array(item) if is_byte(item))
 }
 
 /// The Rust type of a primitive.

@@ -1,6 +1,7 @@
 //! Reads a parcel where it arrived.
 #![allow(unsafe_code)]
 
+use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -83,10 +84,16 @@ impl<'a> Reader<'a> {
     /// All that is left, where it lies: if that is memory of this process that nobody writes to, and no object stands in it.
     #[inline]
     pub fn private_rest(&self) -> Option<&'a [u8]> {
-        let is_plain = self.is_private && self.objects.is_none() && self.form == ObjectForm::Flat;
-        // SAFETY: it is of a slice that is borrowed for 'a, and `at <= end <= bytes.len()`.
-        is_plain
-            .then(|| unsafe { std::slice::from_raw_parts(self.bytes.start().add(self.at), self.remaining()) })
+        let is_plain = self.objects.is_none() && self.form == ObjectForm::Flat;
+        let rest = self.bytes.slice(self.at, self.remaining()).filter(|_| is_plain);
+        rest.and_then(|rest| self.private(rest))
+    }
+
+    /// A part of the parcel as a slice, if that is memory of this process that nobody writes to.
+    #[inline]
+    fn private(&self, part: SharedBytes<'a>) -> Option<&'a [u8]> {
+        // SAFETY: it is of a slice that is borrowed for 'a.
+        self.is_private.then(|| unsafe { std::slice::from_raw_parts(part.start(), part.len()) })
     }
 
     /// Over bytes with the objects that came along.
@@ -254,6 +261,15 @@ impl<'a> Reader<'a> {
             _ if count == -1 => Err(self.null()),
             _ => Err(self.bad_count(count)),
         }
+    }
+
+    /// A byte vector for who only looks at it: where it lies, if that is memory of this process that nobody writes to; else a
+    /// private copy.
+    #[inline]
+    pub fn read_byte_slice(&mut self) -> Result<Cow<'a, [u8]>> {
+        let Some(len) = self.read_count(1)? else { return Err(self.null()) };
+        let bytes = self.read_raw(len)?;
+        Ok(self.private(bytes).map_or_else(|| Cow::Owned(bytes.to_vec()), Cow::Borrowed))
     }
 
     /// The buffer that an object at this place refers to, if one stands here.

@@ -1,5 +1,6 @@
 //! What a parcel promises: Android's bytes, every value comes back, and no bytes make it panic.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -28,6 +29,25 @@ fn bytes_of<T: Parcelable>(value: &T) -> Vec<u8> {
 
 fn read_back<T: Parcelable>(bytes: &[u8]) -> Result<T> {
     Reader::new(SharedBytes::from_slice(bytes)).read()
+}
+
+#[test]
+fn a_byte_vector_is_lent_where_it_lies_in_private_memory_and_copied_out_of_shared() {
+    let bytes = bytes_of(&vec![7u8; 5]);
+    let end = 4i32.to_le_bytes();
+    let long = [&bytes[..], &end].concat();
+    for (is_lent, mut reader) in
+        [(true, Reader::of_slice(&long)), (false, Reader::new(SharedBytes::from_slice(&long)))]
+    {
+        let read = reader.read_byte_slice().unwrap();
+        assert_eq!((&*read, matches!(read, Cow::Borrowed(_))), (&[7; 5][..], is_lent));
+        assert_eq!(reader.read_i32().unwrap(), 4, "it is behind the padding");
+        assert!(reader.read_byte_slice().is_err());
+    }
+    for bad in [-1, -2, 6, i32::MAX] {
+        let bytes = [&i32::to_le_bytes(bad)[..], &[0; 5]].concat();
+        assert!(Reader::of_slice(&bytes).read_byte_slice().is_err(), "{bad}");
+    }
 }
 
 /// As wide as memory gets for a null, which takes four bytes of a parcel.

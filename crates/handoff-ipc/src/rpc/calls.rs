@@ -4,7 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::connection::{Attempt, Came, Connection, Frame, Wait};
+use super::connection::{Attempt, Connection, Wait};
+use super::inbound::{Came, Frame};
 use super::objects::{self, ReceivedObjects};
 use super::oneway::Arrival;
 use super::session::{ExclusiveConnection, ServeGuard, Session};
@@ -54,8 +55,14 @@ pub(super) fn transact(
         Ok(Attempt::Late) => return Err(late()),
         Err(error) => return Err(failed(error)),
     }
+    // Nearly always the reference that went with the call comes back with the reply: until then the table does not know it.
+    let mut owed = (address != Address::SESSION).then_some(DecStrong { address, amount: 1 });
     let mut frame = Frame::default();
-    match await_reply(session, &taken.connection, wait, &mut frame) {
+    let awaited = await_reply(session, &taken.connection, wait, &mut frame, &mut owed);
+    if owed.is_some() {
+        session.nodes().entered_late(address);
+    }
+    match awaited {
         Ok(AwaitedReply::Came) => {}
         Ok(AwaitedReply::Late(left)) => {
             finish_late(taken, left);
@@ -97,9 +104,14 @@ fn send(
     }
     let data = frame.len() - wire::Transaction::HEAD;
     let fds = objects::encode(session, frame, wire::Transaction::HEAD, objects)?;
-    // Counted now that the connection is this thread's: oneway calls are numbered in the order in which they are sent.
-    let number = if address == Address::SESSION { 0 } else { session.nodes().call(address, call.oneway)? };
-    let flags = if call.oneway { ONEWAY } else { 0 };
+    let (mut flags, mut number) = (0, 0);
+    if call.oneway {
+        flags = ONEWAY;
+        if address != Address::SESSION {
+            // Now that the connection is this thread's: they are numbered in the order in which they are sent.
+            number = session.nodes().oneway_call(address)?;
+        }
+    }
     wire::Transaction::write_head(frame, address, call.code, flags, number, data)?;
     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
     let wait = if call.oneway { Wait::No } else { wait };
@@ -123,14 +135,20 @@ enum AwaitedReply {
     Late(Option<UnqueuedCall>),
 }
 
-/// Waits for a reply, and puts it into `frame`; serves calls of the peer meanwhile, which are nested in this one.
+/// Waits for a reply, and puts it into `frame`; serves calls of the peer meanwhile, which are nested in this one. `owed` is
+/// the call's reference, for as long as the peer has not given it back.
 fn await_reply(
     session: &Arc<Session>,
     connection: &Arc<Connection>,
     wait: Wait,
     frame: &mut Frame,
+    owed: &mut Option<DecStrong>,
 ) -> Result<AwaitedReply> {
-    if let Attempt::Late = connection.flush(wait, &mut |dec| session.acknowledge(dec))? {
+    let mut heard = |dec| {
+        // One is as good as another.
+        if *owed == Some(dec) { *owed = None } else { session.acknowledge(dec) }
+    };
+    if let Attempt::Late = connection.flush(wait, &mut heard)? {
         return Ok(AwaitedReply::Late(None));
     }
     loop {
@@ -138,8 +156,11 @@ fn await_reply(
             return Ok(AwaitedReply::Late(None));
         };
         match came {
-            Came::Reply => return Ok(AwaitedReply::Came),
-            Came::References(dec) => session.acknowledge(dec),
+            Came::Reply => {
+                frame.back.take().map(&mut heard);
+                return Ok(AwaitedReply::Came);
+            }
+            Came::References(dec) => heard(dec),
             Came::Call => {
                 let deeper = shm::deeper();
                 let refused = deeper.as_ref().err().map(|_| Error::TooDeep);
@@ -174,7 +195,7 @@ fn finish_late(taken: ExclusiveConnection, left: Option<UnqueuedCall>) {
         let (session, connection) = (Arc::clone(taken.session()), &taken.connection);
         let mut frame = Frame::default();
         let queued = left.map_or(Ok(None), |left| queue_oneway(&session, connection, left, Wait::Forever));
-        match queued.and_then(|_| await_reply(&session, connection, Wait::Forever, &mut frame)) {
+        match queued.and_then(|_| await_reply(&session, connection, Wait::Forever, &mut frame, &mut None)) {
             // Objects in it are given back.
             Ok(AwaitedReply::Came) => drop(read_reply(&session, &mut frame, 0, &mut |_| Ok(()))),
             Ok(AwaitedReply::Late(_)) => {}
@@ -436,7 +457,7 @@ mod tests {
         (&there).write_all(&nothing.repeat(100)).unwrap();
         let over = Wait::Until(Instant::now());
         let mut frame = Frame::default();
-        let awaited = await_reply(&session, &connection, over, &mut frame);
+        let awaited = await_reply(&session, &connection, over, &mut frame, &mut None);
         assert!(matches!(awaited, Ok(AwaitedReply::Late(None))));
         let mut more = || matches!(connection.receive(Wait::No, &mut frame), Ok(Attempt::Done(_)));
         assert!((0..98).all(|_| more()), "it read on, when its time was over");
@@ -447,6 +468,36 @@ mod tests {
         let mut count = |_| heard += 1;
         assert!(matches!(connection.send(&large, &[], over, &mut count), Ok(Attempt::Late)));
         assert_eq!(heard, 0);
+    }
+
+    #[test]
+    fn a_call_s_reference_is_entered_only_if_it_does_not_come_back_by_the_reply() {
+        let address = Address::new(7, false);
+        let own = DecStrong { address, amount: 1 };
+        let others =
+            [DecStrong { address, amount: 2 }, DecStrong { address: Address::new(8, false), amount: 1 }];
+        let mut reply = vec![0; wire::Reply::HEAD];
+        let start = wire::Reply::write_head(&mut reply, 2, None, 0, 0).unwrap();
+        let reply = &reply[start..];
+        for (before, is_back) in [
+            (&[own][..], true),
+            (&[], false),
+            (&others, false),
+            (&[own, own], true),
+            (&[others[0], own], true),
+        ] {
+            let (here, there) = UnixStream::pair().unwrap();
+            let peer = CallingIdentity::own();
+            let connection = Arc::new(Connection::new(here.into(), peer, false, Vec::new()));
+            let (session, _) = Session::of_server(peer, 2, false);
+            let proxy = session.nodes().enter(&session, address).unwrap();
+            (&there).write_all(&[&DecStrong::frames(before), reply].concat()).unwrap();
+            let (mut owed, mut frame) = (Some(own), Frame::default());
+            let awaited = await_reply(&session, &connection, Wait::Forever, &mut frame, &mut owed);
+            assert!(matches!(awaited, Ok(AwaitedReply::Came)));
+            assert_eq!(owed.is_none(), is_back, "{before:?}");
+            drop(proxy);
+        }
     }
 
     #[test]
@@ -496,7 +547,7 @@ mod tests {
         let all = ledger::use_up(peer, Resource::Oneway);
         send(0);
         let soon = Wait::Until(Instant::now() + Duration::from_millis(100));
-        let awaited = await_reply(&session, &connection, soon, &mut Frame::default());
+        let awaited = await_reply(&session, &connection, soon, &mut Frame::default(), &mut None);
         let Ok(AwaitedReply::Late(Some(left))) = awaited else { panic!("it is left") };
         drop(all);
         assert!(matches!(queue_oneway(&session, &connection, left, Wait::Forever), Ok(None)));

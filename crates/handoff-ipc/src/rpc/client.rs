@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::address::{self, RpcAddress};
 use super::calls;
-use super::connection::{Attempt, Came, Connection, Frame, Wait};
+use super::connection::{Attempt, Connection, Wait};
+use super::inbound::{Came, Frame};
 use super::session::{Session, Side, Terms};
 use super::wire::{
     self, Address, ConnectionHeader, DecStrong, Descriptors, ID, INIT, NEWEST, Reply, special,

@@ -4,10 +4,8 @@
 //! hands descriptors over with the bytes that they were sent with and ends the read there (unix(7)); since a sender
 //! attaches them to the first byte of a frame, those of a read belong to the last frame that begins in it.
 
-use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +17,8 @@ use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, recv, send, sendmsg,
 };
 
-use super::wire::{Command, DecStrong, FrameHeader, HEADER};
+use super::inbound::{Came, Frame, Inbound};
+use super::wire::DecStrong;
 use crate::disposal::{self, PeerFd};
 use crate::identity::CallingIdentity;
 use crate::ledger::{Charge, Resource};
@@ -29,42 +28,6 @@ use crate::{Error, OnewayBacklog, Result};
 
 /// Descriptors that the kernel lets travel with one message (`SCM_MAX_FD`).
 pub(super) const MOST_FDS: usize = 253;
-/// Bytes that are read ahead at the least.
-const READ: usize = 8 << 10;
-/// Bytes of one read at the most: memory grows with what came, and not with what a header says is to come.
-const MOST_READ: usize = 256 << 10;
-
-/// A call or a reply as it came.
-#[derive(Debug, Default)]
-pub(super) struct Frame {
-    pub(super) fds: Vec<PeerFd>,
-    // Memory of its own, or all that the connection read into.
-    bytes: Vec<u8>,
-    // Of it, what stands behind the frame's header.
-    place: Range<usize>,
-}
-
-impl Frame {
-    /// What stands behind its header.
-    pub(super) fn body(&self) -> &[u8] {
-        &self.bytes[self.place.clone()]
-    }
-
-    /// The same, and the descriptors that came along.
-    pub(super) fn parts(&mut self) -> (&[u8], &mut Vec<PeerFd>) {
-        (&self.bytes[self.place.clone()], &mut self.fds)
-    }
-}
-
-/// What came: of calls and replies, the rest is in a [`Frame`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Came {
-    Call,
-    Reply,
-    /// References that the peer gives back, one with each reply.
-    References(DecStrong),
-}
-
 /// How an attempt with an end ended.
 #[derive(Debug)]
 pub(super) enum Attempt<T> {
@@ -107,19 +70,6 @@ pub(super) struct Connection {
     has_unsent: AtomicBool,
     // What the peer has this process hold beside the socket.
     _charges: Vec<Charge>,
-}
-
-/// What came and was not taken yet.
-#[derive(Default)]
-struct Inbound {
-    // `start..end` of it was received.
-    bytes: Vec<u8>,
-    start: usize,
-    end: usize,
-    // Where `start` is in all that ever came.
-    position: u64,
-    // Descriptors, each with the position where the read ended that brought them.
-    fds: VecDeque<(u64, Vec<PeerFd>)>,
 }
 
 /// The rest of a frame whose beginning is on its way.
@@ -187,12 +137,9 @@ impl Connection {
 
     /// A frame that keeps no more memory than its body takes: for one that waits.
     pub(super) fn compact(&self, mut frame: Frame) -> Frame {
-        if frame.place.len() == frame.bytes.len() {
-            return frame;
-        }
-        let (fds, bytes) = (std::mem::take(&mut frame.fds), frame.body().to_vec());
+        let Some(compact) = frame.compacted() else { return frame };
         self.reuse(&mut frame);
-        Frame { fds, place: 0..bytes.len(), bytes }
+        compact
     }
 
     fn fill(&self, inbound: &mut Inbound, wait: Wait) -> Result<Attempt<()>> {
@@ -224,19 +171,19 @@ impl Connection {
             }
             Err(error) => return Err(Error::io("cannot receive from an RPC connection", error)),
         };
-        inbound.end += len;
-        if !fds.is_empty() {
-            let fds = fds.into_iter().map(|fd| PeerFd::new(fd, self.peer.uid)).collect();
-            let fds = disposal::count_arrived(self.peer, fds);
-            if !fds.iter().all(PeerFd::may_be_kept) {
-                let what = "it sent more descriptors than its share here is".into();
-                return Err(Error::Protocol(what));
-            }
-            if self.descriptors {
-                inbound.fds.push_back((inbound.position + (inbound.end - inbound.start) as u64, fds));
-            }
-        }
+        let fds = if fds.is_empty() { Vec::new() } else { self.count_arrived(fds)? };
+        inbound.came(len, fds);
         Ok(Attempt::Done(()))
+    }
+
+    /// Enters descriptors that came; gives those that are kept.
+    fn count_arrived(&self, fds: Vec<OwnedFd>) -> Result<Vec<PeerFd>> {
+        let fds = fds.into_iter().map(|fd| PeerFd::new(fd, self.peer.uid)).collect();
+        let fds = disposal::count_arrived(self.peer, fds);
+        if !fds.iter().all(PeerFd::may_be_kept) {
+            return Err(Error::Protocol("it sent more descriptors than its share here is".into()));
+        }
+        Ok(if self.descriptors { fds } else { Vec::new() })
     }
 
     /// What the socket is ready for; nothing when the time is over.
@@ -329,20 +276,31 @@ impl Connection {
         wait: Wait,
         meanwhile: &mut dyn FnMut(DecStrong),
     ) -> Result<Attempt<()>> {
-        let unsent = &mut *lock(&self.unsent);
-        if !unsent.is_empty() {
-            if let Attempt::Late = self.flush_frame(unsent, wait, meanwhile)? {
-                return Err(Error::OnewayFull(OnewayBacklog::Unknown));
-            }
+        if let Attempt::Late = self.flush(wait, meanwhile)? {
+            return Err(Error::OnewayFull(OnewayBacklog::Unknown));
         }
         let sent = self.push(frame, fds)?;
         if sent == Some(frame.len()) {
             return Ok(Attempt::Done(()));
         }
+        self.send_rest(frame, sent, fds, wait, meanwhile)
+    }
+
+    /// The rest of [`Connection::send`], of which the socket took so much.
+    #[cold]
+    fn send_rest(
+        &self,
+        frame: &[u8],
+        sent: Option<usize>,
+        fds: &[BorrowedFd<'_>],
+        wait: Wait,
+        meanwhile: &mut dyn FnMut(DecStrong),
+    ) -> Result<Attempt<()>> {
         let copies = fds.iter().filter(|_| sent.is_none()).map(BorrowedFd::try_clone_to_owned);
         let fds = copies
             .collect::<std::io::Result<_>>()
             .map_err(|error| Error::io("cannot duplicate a descriptor to send it", error))?;
+        let unsent = &mut *lock(&self.unsent);
         *unsent = UnsentFrame { bytes: frame[sent.unwrap_or(0)..].to_vec(), at: 0, fds };
         self.flush_frame(unsent, wait, meanwhile)
     }
@@ -384,13 +342,13 @@ impl Connection {
     /// Reads exactly so many bytes, before there are frames.
     pub(super) fn receive_raw<const N: usize>(&self, wait: Wait) -> Result<[u8; N]> {
         let mut inbound = lock(&self.inbound);
-        while inbound.end - inbound.start < N {
+        while inbound.held().len() < N {
             if let Attempt::Late = self.fill(&mut inbound, wait)? {
                 return Err(Error::Protocol("it does not finish setting the connection up".into()));
             }
         }
         let mut raw = [0; N];
-        raw.copy_from_slice(&inbound.bytes[inbound.start..][..N]);
+        raw.copy_from_slice(&inbound.held()[..N]);
         inbound.advance(N);
         Ok(raw)
     }
@@ -439,83 +397,13 @@ impl AsFd for Connection {
     }
 }
 
-impl Inbound {
-    /// Where the next bytes go.
-    #[inline]
-    fn room(&mut self) -> &mut [u8] {
-        let held = self.end - self.start;
-        if self.start > 0 && (held == 0 || self.bytes.len() - self.end < READ) {
-            self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, held);
-        }
-        if self.bytes.len() - self.end < READ {
-            // As much again as came already.
-            self.bytes.resize(self.end + held.clamp(READ, MOST_READ), 0);
-        }
-        let end = self.end;
-        &mut self.bytes[end..]
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.start += count;
-        self.position += count as u64;
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-            if self.bytes.len() > MOST_READ {
-                self.bytes = Vec::new();
-            }
-        }
-    }
-
-    /// Takes the memory of a frame that was read, unless it was the frame's own, or other memory has taken its place.
-    /// Descriptors that nobody took are closed.
-    fn reuse(&mut self, frame: &mut Frame) {
-        frame.fds.clear();
-        let bytes = std::mem::take(&mut frame.bytes);
-        frame.place = 0..0;
-        if self.bytes.is_empty() && (READ..=MOST_READ).contains(&bytes.len()) {
-            self.bytes = bytes;
-        }
-    }
-
-    /// What comes next, if all of it came: a call or a reply in the place of what was in `frame`.
-    fn take(&mut self, frame: &mut Frame) -> Result<Option<Came>> {
-        let held = &self.bytes[self.start..self.end];
-        if held.len() < HEADER {
-            return Ok(None);
-        }
-        let FrameHeader { command, body } = FrameHeader::decode(held)?;
-        let Some(found) = held.get(HEADER..HEADER + body) else { return Ok(None) };
-        let end = self.position + (HEADER + body) as u64;
-        let came = match command {
-            Command::Transact => Came::Call,
-            Command::Reply => Came::Reply,
-            Command::DecStrong => Came::References(DecStrong::decode(found)?),
-        };
-        if let Came::References(_) = came {
-            self.advance(HEADER + body);
-        } else if found.len() == held.len() - HEADER {
-            // What is read into goes along with its last frame, which is not copied then.
-            frame.place = self.start + HEADER..self.end;
-            frame.bytes = std::mem::take(&mut self.bytes);
-            (self.start, self.end, self.position) = (0, 0, end);
-        } else {
-            (frame.bytes, frame.place) = (found.to_vec(), 0..body);
-            self.advance(HEADER + body);
-        }
-        while self.fds.front().is_some_and(|(ends, _)| *ends <= end) {
-            frame.fds.extend(self.fds.pop_front().into_iter().flat_map(|(_, fds)| fds));
-        }
-        Ok(Some(came))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
-    use super::super::wire::{Address, DecStrong, MOST_BODY};
+    use super::super::inbound::READ;
+    use super::super::wire::{Address, Command, FrameHeader, HEADER, MOST_BODY};
     use super::*;
 
     fn pair() -> (Connection, Connection) {
@@ -625,6 +513,32 @@ mod tests {
         assert_eq!(frame.fds.len(), 1);
         assert!(matches!(other.receive(Wait::No, &mut frame).unwrap(), Attempt::Late));
         assert!(frame.fds.is_empty() && frame.bytes.is_empty());
+    }
+
+    #[test]
+    fn references_right_in_front_of_a_reply_come_with_it_and_their_descriptors_do_not() {
+        let (one, other) = pair();
+        let (end, _writer) = std::io::pipe().unwrap();
+        let dec = DecStrong { address: Address::new(1, true), amount: 1 };
+        let reply = [&FrameHeader::encode(Command::Reply, 3).unwrap()[..], &[1, 2, 3]].concat();
+        let send = |bytes: &[u8], fds: &[BorrowedFd<'_>]| {
+            one.send(bytes, fds, Wait::Forever, &mut nothing).unwrap();
+        };
+        send(&dec.frame(), &[end.as_fd()]);
+        send(&[&reply[..], &dec.frame(), &dec.frame(), &reply, &dec.frame(), &frame(1)].concat(), &[]);
+        let mut had = Vec::new();
+        for _ in 0..6 {
+            let (came, got) = next_of(&other);
+            had.push((came, got.back, got.fds.len()));
+        }
+        let alone = (Came::References(dec), None, 0);
+        let with = |back| (Came::Reply, back, 0);
+        assert_eq!(had, [alone, with(None), alone, with(Some(dec)), alone, (Came::Call, None, 0)]);
+        // In one read, where the descriptor is the reply's.
+        send(&dec.frame(), &[]);
+        send(&reply, &[end.as_fd()]);
+        let (came, got) = next_of(&other);
+        assert_eq!((came, got.back, got.fds.len()), (Came::Reply, Some(dec), 1));
     }
 
     #[test]

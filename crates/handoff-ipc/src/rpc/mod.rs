@@ -1,9 +1,10 @@
 //! The `rpc` engine: calls over stream sockets in the wire format of libbinder's RPC.
 //!
 //! It reaches whom the other engines do not: Android's `RpcServer` and `RpcSession`, and processes of another machine.
-//! `wire.rs` is the format, `connection.rs` carries frames of it and descriptors, `session.rs` has the connections that
-//! two processes share and `nodes.rs` their objects, `oneway.rs` bounds the calls that wait, `calls.rs` makes and serves calls, `objects.rs` is what stands for
-//! objects in a parcel. `server.rs` and `client.rs` set sessions up, `watch.rs` sees their end.
+//! `wire.rs` is the format, `connection.rs` carries frames of it and descriptors, `inbound.rs` has what came until it is taken.
+//! `session.rs` has the connections that two processes share and `nodes.rs` their objects, `oneway.rs` bounds the calls that
+//! wait, `calls.rs` makes and serves calls, `objects.rs` is what stands for objects in a parcel. `server.rs` and `client.rs` set
+//! sessions up, `watch.rs` sees their end.
 //!
 //! A connection is served by a thread of its own, as with libbinder: a peer that stops in the middle of a frame, or
 //! does not read, keeps that thread and no other. The ledger bounds how many a peer may have.
@@ -13,6 +14,7 @@ mod calls;
 mod client;
 mod connection;
 mod engine;
+mod inbound;
 mod nodes;
 mod objects;
 mod oneway;

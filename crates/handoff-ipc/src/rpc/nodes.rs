@@ -31,8 +31,9 @@ struct Node {
     object: Object,
     // It may stay for as long as the peer keeps references, whosever it is.
     _charge: Charge,
-    // References that the peer was given and has not given back.
-    sent: u64,
+    // References that the peer was given and has not given back. Of its own object less than none, when it gave back that of
+    // a call whose caller enters it only later (`entered_late`).
+    sent: i64,
     // References that the peer gave to its object, to be given back. Those to an own one are owed at once.
     received: u64,
     // Of the oneway call that is sent next, or is expected next.
@@ -57,7 +58,7 @@ pub(super) struct Nodes {
     // References to be given back with the next frame.
     owed: BTreeMap<Address, u32>,
     // References that the peer owes for the peer's own objects: it acknowledges calls with them.
-    unacknowledged: u64,
+    unacknowledged: i64,
 }
 
 impl Nodes {
@@ -83,12 +84,20 @@ impl Nodes {
         Ok(node)
     }
 
-    /// A call goes to an object of the peer. Gives the number of a oneway call.
-    pub(super) fn call(&mut self, address: Address, oneway: bool) -> Result<u64> {
+    /// A oneway call goes to an object of the peer. Gives its number.
+    pub(super) fn oneway_call(&mut self, address: Address) -> Result<u64> {
         let node = self.count_sent(address)?;
         let number = node.number;
-        node.number += u64::from(oneway);
-        Ok(if oneway { number } else { 0 })
+        node.number += 1;
+        Ok(number)
+    }
+
+    /// A call was made to an object of the peer, which has not given its reference back so far. Whoever calls enters it while
+    /// the proxy is there, so that nothing forgets the object meanwhile: most references come back with the reply, and are
+    /// never entered.
+    pub(super) fn entered_late(&mut self, address: Address) {
+        // Fails when the session is over.
+        let _ = self.count_sent(address);
     }
 
     fn export(&mut self, session: &Session, node: &Arc<LocalNode>) -> Result<Address> {
@@ -208,21 +217,27 @@ impl Nodes {
     /// The peer gives references back. What is returned is to be dropped when the table is not locked.
     pub(super) fn given_back(&mut self, dec: DecStrong) -> Option<impl Sized + use<>> {
         let node = self.by_address.get_mut(&dec.address)?;
-        // More than it was given mean nothing, as for libbinder.
-        node.sent = node.sent.checked_sub(dec.amount.into())?;
+        let amount = i64::from(dec.amount);
         match &node.object {
             Object::Peers(proxy) => {
-                self.unacknowledged -= u64::from(dec.amount);
+                // More than it was given have it stay in its peer's own share.
+                node.sent = node.sent.saturating_sub(amount);
+                self.unacknowledged = self.unacknowledged.saturating_sub(amount);
                 if node.sent == 0 && proxy.strong_count() == 0 {
                     self.forget(dec.address);
                 }
                 None
             }
-            Object::Own(own) if node.sent == 0 => {
+            // More than it was given mean nothing, as for libbinder.
+            Object::Own(_) if node.sent < amount => None,
+            Object::Own(own) => {
+                node.sent -= amount;
+                if node.sent > 0 {
+                    return None;
+                }
                 self.own.remove(&own.id());
                 self.by_address.remove(&dec.address)
             }
-            Object::Own(..) => None,
         }
     }
 
@@ -286,7 +301,8 @@ pub(super) fn foreign(engine: &str) -> Error {
 mod tests {
     use std::os::unix::net::UnixStream;
 
-    use super::super::connection::{Attempt, Connection, Frame, Wait};
+    use super::super::connection::{Attempt, Connection, Wait};
+    use super::super::inbound::Frame;
     use super::*;
     use crate::identity::CallingIdentity;
 
@@ -298,7 +314,7 @@ mod tests {
         let [one, other] = [7, 8].map(|number| Address::new(number, false));
         let object = session.nodes().enter(&session, one).unwrap();
         // A call to it, which its owner does not acknowledge.
-        session.nodes().call(one, false).unwrap();
+        session.nodes().entered_late(one);
         drop(object);
         assert_eq!((session.nodes().len(), held()), (1, 1));
         let all = ledger::use_up(peer, Resource::Exports);
@@ -307,6 +323,33 @@ mod tests {
         drop(all);
         assert!(session.nodes().given_back(DecStrong { address: one, amount: 1 }).is_none());
         assert_eq!((session.nodes().len(), held()), (0, 0));
+    }
+
+    #[test]
+    fn a_reference_may_be_given_back_before_its_call_is_entered() {
+        let peer = CallingIdentity { pid: 1, uid: 65_008, gid: 65_008 };
+        let (session, _) = Session::of_server(peer, 2, false);
+        let address = Address::new(7, false);
+        let object = session.nodes().enter(&session, address).unwrap();
+        for is_late in [true, false] {
+            if is_late {
+                session.nodes().entered_late(address);
+                assert!(session.nodes().awaits());
+            }
+            assert!(session.nodes().given_back(DecStrong { address, amount: 1 }).is_none());
+            if !is_late {
+                session.nodes().entered_late(address);
+            }
+            assert!(!session.nodes().awaits());
+        }
+        drop(object);
+        assert_eq!((session.nodes().len(), ledger::held_by(peer, Resource::Exports)), (0, 0));
+        // More than it was given have it stay in its peer's share, and the session goes on.
+        let object = session.nodes().enter(&session, address).unwrap();
+        (0..3).for_each(|_| drop(session.nodes().given_back(DecStrong { address, amount: u32::MAX })));
+        session.nodes().entered_late(address);
+        drop(object);
+        assert_eq!((session.nodes().len(), ledger::held_by(peer, Resource::Exports)), (1, 1));
     }
 
     #[test]

@@ -12,9 +12,7 @@ use super::session::Session;
 use super::wire::{Address, BINDERS_IN_TABLE, Body, TABLES};
 use crate::disposal::PeerFd;
 use crate::object::{Binder, Reference};
-use crate::parcel::{
-    Incoming, Kind, Object, RPC_BINDER, RPC_FD, Reader, Sealed, SharedBytes, no_object, wrong_kind,
-};
+use crate::parcel::{Incoming, Kind, Object, RPC_BINDER, RPC_FD, Reader, Sealed, no_object, wrong_kind};
 use crate::{Error, Result};
 
 /// Puts the objects of a parcel, which begins at `head` of a frame, into its data, and the table behind it. The peer has a
@@ -107,7 +105,7 @@ fn check(session: &Session, objects: &[(u32, Object)]) -> Result<()> {
 /// Reads a parcel's data with the objects that came along, if any did.
 #[inline]
 pub(super) fn reader<'a>(data: &'a [u8], arrived: &'a mut Option<ReceivedObjects<'_>>) -> Reader<'a> {
-    let reader = Reader::new(SharedBytes::from_slice(data)).in_rpc_form();
+    let reader = Reader::of_slice(data).in_rpc_form();
     match arrived {
         Some(arrived) => reader.along_with(arrived),
         None => reader,
@@ -224,7 +222,7 @@ mod tests {
     use crate::ParcelService;
     use crate::identity::CallingIdentity;
     use crate::ledger::{self, Resource};
-    use crate::parcel::{BareFd, Parcelable, Writer};
+    use crate::parcel::{BareFd, Parcelable, SharedBytes, Writer};
 
     fn bytes_of(write: impl FnOnce(&mut Writer<'_>) -> Result<()>) -> (Vec<u8>, Vec<u32>) {
         let mut bytes = Vec::new();

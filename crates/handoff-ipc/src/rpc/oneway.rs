@@ -7,7 +7,8 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::{Attempt, Connection, Frame, Wait};
+use super::connection::{Attempt, Connection, Wait};
+use super::inbound::Frame;
 use crate::identity::CallingIdentity;
 use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;

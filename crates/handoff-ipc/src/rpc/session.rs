@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::{Attempt, Came, Connection, Frame, Wait, unexpected};
+use super::connection::{Attempt, Connection, Wait, unexpected};
+use super::inbound::{Came, Frame};
 use super::nodes::Nodes;
 use super::oneway::SessionQueue;
 use super::watch::Watch;
