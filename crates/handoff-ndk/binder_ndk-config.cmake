@@ -8,7 +8,9 @@ if(NOT TARGET binder_ndk::binder_ndk)
   set_target_properties(binder_ndk::binder_ndk PROPERTIES
     IMPORTED_LOCATION "${_binder_ndk_prefix}/lib/libbinder_ndk.so"
     IMPORTED_NO_SONAME TRUE
-    INTERFACE_INCLUDE_DIRECTORIES "${_binder_ndk_prefix}/include")
+    INTERFACE_INCLUDE_DIRECTORIES "${_binder_ndk_prefix}/include"
+    # A call makes ten calls into the library: each goes there at once, and not by way of a table of jumps.
+    INTERFACE_COMPILE_OPTIONS -fno-plt)
 endif()
 
 unset(_binder_ndk_prefix)
