@@ -137,9 +137,10 @@ impl Programs {
         let library = scratch.with_file_name("bench-library").join(LIBRARY);
         std::fs::copy(library, folder.path().join(LIBRARY))?;
         let mut compiler = Command::new("g++");
-        // As pkg-config says.
-        compiler.arg("-fno-plt");
-        compiler.args(["-std=c++17", "-O2", "-Wall", "-Werror", "-o"]).arg(folder.path().join("echo"));
+        // `-fno-plt` as pkg-config says.
+        compiler
+            .args(["-std=c++17", "-O2", "-fno-plt", "-Wall", "-Werror", "-o"])
+            .arg(folder.path().join("echo"));
         compiler.arg("-I").arg(here.join("../crates/handoff-ndk/include")).arg("-I").arg(&generated);
         compiler.arg(here.join("ndk/echo.cpp")).arg(generated.join("handoff/benches/IEcho.cpp"));
         compiler.arg("-L").arg(folder.path()).args(["-lbinder_ndk", "-Wl,-rpath,$ORIGIN"]);

@@ -255,20 +255,24 @@ impl<'a> Reader<'a> {
                 return Ok(gathered);
             }
         }
-        let count = self.read_i32()?;
-        match usize::try_from(count) {
-            Ok(len) if len <= self.remaining() => self.read_raw(len),
-            _ if count == -1 => Err(self.null()),
-            _ => Err(self.bad_count(count)),
-        }
+        self.read_bytes_here()
     }
 
-    /// A byte vector for who only looks at it: where it lies, if that is memory of this process that nobody writes to; else a
-    /// private copy.
+    /// A byte vector that stands in the parcel.
+    #[inline]
+    fn read_bytes_here(&mut self) -> Result<SharedBytes<'a>> {
+        let Some(len) = self.read_count(1)? else { return Err(self.null()) };
+        self.read_raw(len)
+    }
+
+    /// A byte vector for who only looks at it: borrowed where it lies if that is memory of this process that nobody writes
+    /// to, copied out of any other.
+    ///
+    /// # Errors
+    /// If none is there, or it is null.
     #[inline]
     pub fn read_byte_slice(&mut self) -> Result<Cow<'a, [u8]>> {
-        let Some(len) = self.read_count(1)? else { return Err(self.null()) };
-        let bytes = self.read_raw(len)?;
+        let bytes = self.read_bytes_here()?;
         Ok(self.private(bytes).map_or_else(|| Cow::Owned(bytes.to_vec()), Cow::Borrowed))
     }
 

@@ -55,12 +55,12 @@ pub(super) fn transact(
         Ok(Attempt::Late) => return Err(late()),
         Err(error) => return Err(failed(error)),
     }
-    // Nearly always the reference that went with the call comes back with the reply: until then the table does not know it.
-    let mut owed = (address != Address::SESSION).then_some(DecStrong { address, amount: 1 });
+    // Nearly always the reference that went with the call comes back with the reply, and the table never has it.
+    let mut away = (address != Address::SESSION).then_some(DecStrong { address, amount: 1 });
     let mut frame = Frame::default();
-    let awaited = await_reply(session, &taken.connection, wait, &mut frame, &mut owed);
-    if owed.is_some() {
-        session.nodes().entered_late(address);
+    let awaited = await_reply(session, &taken.connection, wait, &mut frame, &mut away);
+    if away.is_some() {
+        session.nodes().enter_late(address);
     }
     match awaited {
         Ok(AwaitedReply::Came) => {}
@@ -104,14 +104,10 @@ fn send(
     }
     let data = frame.len() - wire::Transaction::HEAD;
     let fds = objects::encode(session, frame, wire::Transaction::HEAD, objects)?;
-    let (mut flags, mut number) = (0, 0);
-    if call.oneway {
-        flags = ONEWAY;
-        if address != Address::SESSION {
-            // Now that the connection is this thread's: they are numbered in the order in which they are sent.
-            number = session.nodes().oneway_call(address)?;
-        }
-    }
+    let flags = if call.oneway { ONEWAY } else { 0 };
+    // Now that the connection is this thread's: oneway calls are numbered in the order in which they are sent.
+    let is_numbered = call.oneway && address != Address::SESSION;
+    let number = if is_numbered { session.nodes().oneway_call(address)? } else { 0 };
     wire::Transaction::write_head(frame, address, call.code, flags, number, data)?;
     let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
     let wait = if call.oneway { Wait::No } else { wait };
@@ -135,18 +131,18 @@ enum AwaitedReply {
     Late(Option<UnqueuedCall>),
 }
 
-/// Waits for a reply, and puts it into `frame`; serves calls of the peer meanwhile, which are nested in this one. `owed` is
+/// Waits for a reply, and puts it into `frame`; serves calls of the peer meanwhile, which are nested in this one. `away` is
 /// the call's reference, for as long as the peer has not given it back.
 fn await_reply(
     session: &Arc<Session>,
     connection: &Arc<Connection>,
     wait: Wait,
     frame: &mut Frame,
-    owed: &mut Option<DecStrong>,
+    away: &mut Option<DecStrong>,
 ) -> Result<AwaitedReply> {
     let mut heard = |dec| {
         // One is as good as another.
-        if *owed == Some(dec) { *owed = None } else { session.acknowledge(dec) }
+        if *away == Some(dec) { *away = None } else { session.acknowledge(dec) }
     };
     if let Attempt::Late = connection.flush(wait, &mut heard)? {
         return Ok(AwaitedReply::Late(None));
@@ -157,7 +153,9 @@ fn await_reply(
         };
         match came {
             Came::Reply => {
-                frame.back.take().map(&mut heard);
+                if let Some(dec) = frame.back.take() {
+                    heard(dec);
+                }
                 return Ok(AwaitedReply::Came);
             }
             Came::References(dec) => heard(dec),
@@ -492,10 +490,10 @@ mod tests {
             let (session, _) = Session::of_server(peer, 2, false);
             let proxy = session.nodes().enter(&session, address).unwrap();
             (&there).write_all(&[&DecStrong::frames(before), reply].concat()).unwrap();
-            let (mut owed, mut frame) = (Some(own), Frame::default());
-            let awaited = await_reply(&session, &connection, Wait::Forever, &mut frame, &mut owed);
+            let (mut away, mut frame) = (Some(own), Frame::default());
+            let awaited = await_reply(&session, &connection, Wait::Forever, &mut frame, &mut away);
             assert!(matches!(awaited, Ok(AwaitedReply::Came)));
-            assert_eq!(owed.is_none(), is_back, "{before:?}");
+            assert_eq!(away.is_none(), is_back, "{before:?}");
             drop(proxy);
         }
     }

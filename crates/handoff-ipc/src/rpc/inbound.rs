@@ -122,34 +122,32 @@ impl Inbound {
 
     /// What comes next, if all of it came: a call or a reply in the place of what was in `frame`.
     pub(super) fn take(&mut self, frame: &mut Frame) -> Result<Option<Came>> {
-        let Some(FrameHeader { mut command, mut body }) = self.next()? else { return Ok(None) };
-        if command == Command::DecStrong {
-            let dec = DecStrong::decode(&self.bytes[self.start + HEADER..][..body])?;
-            self.advance(HEADER + body);
+        let Some(mut header) = self.next()? else { return Ok(None) };
+        if header.command == Command::DecStrong {
+            let dec = DecStrong::decode(&self.held()[HEADER..][..header.body])?;
+            self.advance(HEADER + header.body);
             // Descriptors mean nothing there.
             self.take_fds(frame);
             frame.fds.clear();
             match self.next()? {
                 Some(reply) if reply.command == Command::Reply => {
                     frame.back = Some(dec);
-                    FrameHeader { command, body } = reply;
+                    header = reply;
                 }
                 _ => return Ok(Some(Came::References(dec))),
             }
         }
-        let place = self.start + HEADER..self.start + HEADER + body;
+        let size = HEADER + header.body;
+        let place = self.start + HEADER..self.start + size;
         if place.end == self.end {
             // What is read into goes along with its last frame, which is not copied then.
-            frame.bytes = std::mem::take(&mut self.bytes);
-            frame.place = place;
-            (self.start, self.end) = (0, 0);
-            self.position += (HEADER + body) as u64;
+            (frame.bytes, frame.place) = (std::mem::take(&mut self.bytes), place);
         } else {
-            (frame.bytes, frame.place) = (self.bytes[place].to_vec(), 0..body);
-            self.advance(HEADER + body);
+            (frame.bytes, frame.place) = (self.bytes[place].to_vec(), 0..header.body);
         }
+        self.advance(size);
         self.take_fds(frame);
-        Ok(Some(if command == Command::Transact { Came::Call } else { Came::Reply }))
+        Ok(Some(if header.command == Command::Transact { Came::Call } else { Came::Reply }))
     }
 
     /// The header of the next frame, if all of the frame came.

@@ -31,8 +31,8 @@ struct Node {
     object: Object,
     // It may stay for as long as the peer keeps references, whosever it is.
     _charge: Charge,
-    // References that the peer was given and has not given back. Of its own object less than none, when it gave back that of
-    // a call whose caller enters it only later (`entered_late`).
+    // References that the peer was given and has not given back. Below 0 for an object of the peer's when it has given back
+    // the reference of a call that is entered only later (`enter_late`).
     sent: i64,
     // References that the peer gave to its object, to be given back. Those to an own one are owed at once.
     received: u64,
@@ -92,10 +92,9 @@ impl Nodes {
         Ok(number)
     }
 
-    /// A call was made to an object of the peer, which has not given its reference back so far. Whoever calls enters it while
-    /// the proxy is there, so that nothing forgets the object meanwhile: most references come back with the reply, and are
-    /// never entered.
-    pub(super) fn entered_late(&mut self, address: Address) {
+    /// Counts the reference of a call to an object of the peer, after the call: one that came back with the reply need not be
+    /// counted at all. Until then the caller has the proxy, so that nobody forgets the object.
+    pub(super) fn enter_late(&mut self, address: Address) {
         // Fails when the session is over.
         let _ = self.count_sent(address);
     }
@@ -314,7 +313,7 @@ mod tests {
         let [one, other] = [7, 8].map(|number| Address::new(number, false));
         let object = session.nodes().enter(&session, one).unwrap();
         // A call to it, which its owner does not acknowledge.
-        session.nodes().entered_late(one);
+        session.nodes().enter_late(one);
         drop(object);
         assert_eq!((session.nodes().len(), held()), (1, 1));
         let all = ledger::use_up(peer, Resource::Exports);
@@ -333,12 +332,12 @@ mod tests {
         let object = session.nodes().enter(&session, address).unwrap();
         for is_late in [true, false] {
             if is_late {
-                session.nodes().entered_late(address);
+                session.nodes().enter_late(address);
                 assert!(session.nodes().awaits());
             }
             assert!(session.nodes().given_back(DecStrong { address, amount: 1 }).is_none());
             if !is_late {
-                session.nodes().entered_late(address);
+                session.nodes().enter_late(address);
             }
             assert!(!session.nodes().awaits());
         }
@@ -347,7 +346,7 @@ mod tests {
         // More than it was given have it stay in its peer's share, and the session goes on.
         let object = session.nodes().enter(&session, address).unwrap();
         (0..3).for_each(|_| drop(session.nodes().given_back(DecStrong { address, amount: u32::MAX })));
-        session.nodes().entered_late(address);
+        session.nodes().enter_late(address);
         drop(object);
         assert_eq!((session.nodes().len(), ledger::held_by(peer, Resource::Exports)), (1, 1));
     }

@@ -81,8 +81,14 @@ fn addresses_that_were_not_given_away_lead_nowhere() {
             assert_eq!(raw.status(), -2, "{address:#x}");
             raw.send(&call(address, ECHO, 1, 0, &token(), &[]));
         }
-        // References of objects that nobody has, and more than there are.
-        for (address, amount) in [(of(77, 3), 1), (root, u32::MAX), (root, 1000), (0, 1)] {
+        // An object of its own, which the server keeps.
+        let own = of(7, 1);
+        let object = [&token()[..], &words(&[1]), &own.to_le_bytes(), &words(&[12])].concat();
+        raw.send(&call(root, KEEP, 0, 0, &object, &[token().len() as u32]));
+        assert_eq!(raw.status(), 0);
+        // References of objects that nobody has, and more than there are, of the server's and of its own.
+        let many = [(root, u32::MAX), (root, 1000), (own, u32::MAX), (own, u32::MAX), (own, 1)];
+        for (address, amount) in [(of(77, 3), 1), (0, 1)].into_iter().chain(many) {
             let body = [&address.to_le_bytes()[..], &words(&[amount, 0])].concat();
             assert!(raw.send(&frame(DEC_STRONG, &body)));
         }
