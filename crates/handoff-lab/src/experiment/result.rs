@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::ArmId;
 use super::difference::Difference;
 use super::task::MetricSemantics;
-use crate::doctor::{Diagnosis, Level};
+use crate::doctor::{Diagnosis, Finding, Level};
 use crate::stats::holm;
 use crate::stats::judge::{Caveat, Direction, Judgement, Question, Round, Severity, Verdict, judge};
 use crate::stats::sequential::Stopping;
@@ -338,15 +338,28 @@ fn proof_caveat(proof: &ProofResult) -> Option<Caveat> {
     ))
 }
 
+/// Whether the machine became another one between two findings of the same thing, in a way that may move a figure.
+fn changed_meanwhile(before: &Finding, after: &Finding) -> bool {
+    if before.level.max(after.level) < Level::Warning {
+        return false;
+    }
+    match after.id.as_str() {
+        // Each run is flagged with the steal time that it had; the share since boot tells of other times as well.
+        "virtual.steal" => false,
+        // The lab's own runs are load.
+        load if load.starts_with("load.") => false,
+        // An amount that is never the same twice: what counts is that it became too little, or enough.
+        "memory.swap" => before.level != after.level,
+        _ => before.observed != after.observed,
+    }
+}
+
 fn machine_caveats(rounds: &[RoundRecord], (before, after): (&Diagnosis, &Diagnosis)) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     let changed: Vec<&str> = after
         .findings
         .iter()
-        // The lab's own runs are load.
-        .filter(|finding| !finding.id.starts_with("load."))
-        .filter(|finding| before.finding(&finding.id).is_some_and(|old| old.observed != finding.observed))
-        .filter(|finding| finding.level >= Level::Warning)
+        .filter(|finding| before.finding(&finding.id).is_some_and(|old| changed_meanwhile(old, finding)))
         .map(|finding| finding.topic.as_str())
         .collect();
     if !changed.is_empty() {
@@ -402,6 +415,10 @@ pub(crate) mod tests {
 
     fn concluded(proof: f64) -> Conclusion {
         let machine = Diagnosis { machine: Vec::new(), findings: Vec::new() };
+        concluded_on(proof, (&machine, &machine))
+    }
+
+    fn concluded_on(proof: f64, machine: (&Diagnosis, &Diagnosis)) -> Conclusion {
         let semantics = MetricSemantics { unit: "s".into(), better: Some(Direction::Lower) };
         let proofs = [Proof {
             counter: "hits".into(),
@@ -414,7 +431,7 @@ pub(crate) mod tests {
             semantics: &BTreeMap::from([("time".to_owned(), semantics)]),
             arms: &["off".to_owned(), "on".to_owned()],
             proofs: [&[], &proofs],
-            machine: (&machine, &machine),
+            machine,
             target: Vec::new(),
         };
         let secondary = [asked("other"), asked("zero"), asked("missing")];
@@ -462,6 +479,35 @@ pub(crate) mod tests {
         assert_eq!(conclusion.unusable.len(), 2);
         assert!(conclusion.unusable[0].contains("zero is 0 in round 1"));
         assert!(conclusion.secondary[0].adjusted_p.is_some());
+    }
+
+    #[test]
+    fn a_verdict_is_withheld_if_a_setting_changed_and_not_for_an_amount_that_always_does() {
+        let found = |id: &str, level, observed: &str| Diagnosis {
+            machine: Vec::new(),
+            findings: vec![Finding {
+                id: id.to_owned(),
+                level,
+                topic: id.to_owned(),
+                observed: observed.to_owned(),
+                effect: String::new(),
+                remedy: String::new(),
+            }],
+        };
+        let (fine, warning) = (Level::Fine, Level::Warning);
+        for (id, before, after, verdict) in [
+            ("cpu.governor", (warning, "powersave"), (warning, "powersave"), Verdict::Improved),
+            ("cpu.governor", (warning, "powersave"), (warning, "schedutil"), Verdict::Withheld),
+            ("cpu.governor", (warning, "powersave"), (fine, "performance"), Verdict::Withheld),
+            ("virtual.steal", (warning, "1.37%"), (warning, "1.38%"), Verdict::Improved),
+            ("load.average", (warning, "0.80 tasks"), (warning, "1.20 tasks"), Verdict::Improved),
+            ("memory.swap", (warning, "90 MiB available"), (warning, "91 MiB available"), Verdict::Improved),
+            ("memory.swap", (fine, "900 MiB available"), (warning, "90 MiB available"), Verdict::Withheld),
+        ] {
+            let (before, after) = (found(id, before.0, before.1), found(id, after.0, after.1));
+            let conclusion = concluded_on(3.0, (&before, &after));
+            assert_eq!(conclusion.primary.judgement.verdict, verdict, "{id}: {before:?} {after:?}");
+        }
     }
 
     #[test]
