@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use handoff_ipc::parcel::{ParcelObject, Writer};
 use handoff_ipc::{
-    Binder, CallingIdentity, Error, Result, Scheduling, Service, ShellCommand, Transaction, calling_identity,
+    Binder, CallBuilder, CallingIdentity, Error, Result, Scheduling, Service, ShellCommand, Transaction,
+    calling_identity,
 };
 
 use crate::class::{AIBinder_Class, HandleShellCommand, OnDump, transaction_code_t};
@@ -76,13 +77,29 @@ pub(crate) fn transact(
 ) -> StatusResult<()> {
     let call = node.transaction(code).interface(class.map(|class| class.interface));
     let call = if is_secret { call.clear_buffers() } else { call };
+    let _calling = polling::Calling::begin(thread);
+    let transacted = if oneway { send(call, parcel) } else { exchange(call, parcel) };
+    transacted.map_err(failed)
+}
+
+#[cold]
+fn failed(error: Error) -> binder_status_t {
+    status_of(&error)
+}
+
+/// Carries a oneway transaction. No reply is left.
+#[inline(never)]
+fn send(call: CallBuilder<'_>, parcel: &mut AParcel) -> Result<()> {
+    let sent = parcel.lend(|parcel| call.oneway(|data| parcel.send(data)));
+    parcel.empty();
+    sent
+}
+
+#[inline]
+fn exchange(call: CallBuilder<'_>, parcel: &mut AParcel) -> Result<()> {
     // Dropped after the call: code of C runs where an object ends, and may call, which the reply's place is not for.
     let mut sent: Option<Vec<(usize, ParcelObject)>> = None;
-    let _calling = polling::Calling::begin(thread);
-    let transacted = parcel.lend(|parcel| {
-        if oneway {
-            return call.oneway(|data| parcel.send(data));
-        }
+    parcel.lend(|parcel| {
         // Received after it was sent.
         let parcel = RefCell::new(parcel);
         let write = |data: &mut Writer<'_>| parcel.borrow().send(data);
@@ -91,11 +108,7 @@ pub(crate) fn transact(
             sent = parcel.has_objects().then(|| parcel.take_objects());
             parcel.refill(reply)
         })
-    });
-    if oneway {
-        parcel.empty();
-    }
-    transacted.map_err(|error| status_of(&error))
+    })
 }
 
 pub(crate) fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> binder_status_t {
@@ -137,12 +150,21 @@ fn commanded(
     unsafe { handle(object, input, output, error, pointers.as_mut_ptr(), count) }
 }
 
+#[cold]
+fn c_string(text: &str) -> Option<CString> {
+    CString::new(text).ok()
+}
+
 /// An object of C's as a service.
 struct Served(Arc<AIBinder>);
 
 impl Served {
     fn class(&self) -> Result<&'static AIBinder_Class> {
-        self.0.class().ok_or_else(|| Error::Protocol("an object without a class is served".into()))
+        #[cold]
+        fn none() -> Error {
+            Error::Protocol("an object without a class is served".into())
+        }
+        self.0.class().ok_or_else(none)
     }
 }
 
@@ -168,21 +190,59 @@ impl Handler<'_> {
         unsafe { (self.class.on_transact)(object, self.code, &raw const *request, &raw mut *answer) }
     }
 
-    /// [`Handler::handle`], with the innermost call of this thread; a request ends in it, with the objects that it holds.
-    fn serve(
+    /// [`Handler::handle`] of a request that ends in it, with the objects that it holds.
+    fn handle_all(&self, thread: &Thread, request: Box<AParcel>, answer: &mut AParcel) -> binder_status_t {
+        let status = self.handle(&request, answer);
+        thread.keep(request);
+        status
+    }
+
+    /// Serves a request that is copied first: a large one, where it stands, may be changed by its sender, and one with objects
+    /// has to keep them.
+    #[inline(never)]
+    fn serve_copy(
         &self,
         thread: &Thread,
-        request: Box<AParcel>,
+        transaction: &mut Transaction<'_>,
         sid: Option<CString>,
-        caller: Option<CallingIdentity>,
-    ) -> (binder_status_t, Box<AParcel>) {
-        let mut answer = thread.take();
-        let status = serving(thread, sid, caller, || {
-            let status = self.handle(&request, &mut answer);
-            thread.keep(request);
-            status
-        });
-        (status, answer)
+    ) -> Result<binder_status_t> {
+        let mut request = thread.take();
+        request.lend(|data| data.refill(&mut transaction.data))?;
+        let handle = |answer: &mut _| self.handle_all(thread, request, answer);
+        serving(thread, sid, None, || AParcel::answering(&mut transaction.reply, handle))
+    }
+
+    /// Has the thread that polls serve a request.
+    #[cold]
+    fn leave_to_poller(
+        &self,
+        thread: &Thread,
+        transaction: &mut Transaction<'_>,
+        sid: Option<CString>,
+    ) -> Result<binder_status_t> {
+        let mut request = thread.take();
+        request.lend(|data| data.refill(&mut transaction.data))?;
+        let (object, class, code) = (Arc::clone(self.object), self.class, self.code);
+        let caller = transaction.caller();
+        let serve = move |thread: &Thread| {
+            let mut answer = thread.take();
+            let handler = Handler { object: &object, class, code };
+            let handle = || handler.handle_all(thread, request, &mut answer);
+            (serving(thread, sid, Some(caller), handle), answer)
+        };
+        let Some((status, mut answer)) = polling::serve(move || thread::with(serve)) else {
+            return Ok(STATUS_FAILED_TRANSACTION);
+        };
+        answer.lend(|data| transaction.replace_reply(data))?;
+        thread.keep(answer);
+        Ok(status)
+    }
+
+    /// Why the call failed.
+    #[cold]
+    fn failure(&self, status: binder_status_t) -> Error {
+        let failure = Error::from_status_t(status, self.class.interface.descriptor(), self.code);
+        Error::Runtime(Box::new(failure))
     }
 }
 
@@ -192,40 +252,20 @@ impl Service for Served {
     }
 
     fn on_transact(&self, transaction: &mut Transaction<'_>) -> Result<()> {
-        let class = self.class()?;
-        let code = transaction.code();
-        let failure = |status| Error::from_status_t(status, class.interface.descriptor(), code);
-        let caller = transaction.caller();
-        let sid = transaction.call.security_context().and_then(|sid| CString::new(sid).ok());
-        let handler = Handler { object: &self.0, class, code };
-        thread::with(|thread| {
-            let (status, mut answer) = if is_left_to_poller(caller) {
-                let mut request = thread.take();
-                request.lend(|data| data.refill(&mut transaction.data))?;
-                let object = Arc::clone(&self.0);
-                let serve = move |thread: &Thread| {
-                    Handler { object: &object, class, code }.serve(thread, request, sid, Some(caller))
-                };
-                let served = polling::serve(move || thread::with(serve));
-                served.ok_or_else(|| failure(STATUS_FAILED_TRANSACTION))?
-            } else if let Some(bytes) = transaction.data.private_rest() {
-                let mut answer = thread.take();
-                let handle = |request: &AParcel| handler.handle(request, &mut answer);
-                let status = serving(thread, sid, None, || AParcel::reading(bytes, handle));
-                (status, answer)
-            } else {
-                let mut request = thread.take();
-                request.lend(|data| data.refill(&mut transaction.data))?;
-                handler.serve(thread, request, sid, None)
-            };
-            if status != STATUS_OK {
-                return Err(Error::Runtime(Box::new(failure(status))));
+        let handler = Handler { object: &self.0, class: self.class()?, code: transaction.code() };
+        let sid = transaction.call.security_context().and_then(c_string);
+        let status = thread::with(|thread| {
+            if is_left_to_poller(transaction.caller()) {
+                return handler.leave_to_poller(thread, transaction, sid);
             }
-            // The exception in front is there already: the class's maker wrote it.
-            answer.lend(|data| transaction.replace_reply(data))?;
-            thread.keep(answer);
-            Ok(())
-        })
+            let Some(bytes) = transaction.data.private_rest() else {
+                return handler.serve_copy(thread, transaction, sid);
+            };
+            let handle = |answer: &mut _| AParcel::reading(bytes, |request| handler.handle(request, answer));
+            serving(thread, sid, None, || AParcel::answering(&mut transaction.reply, handle))
+        })?;
+        // The exception in front of the reply is there already: the class's maker wrote it.
+        if status == STATUS_OK { Ok(()) } else { Err(handler.failure(status)) }
     }
 
     fn dump(&self, args: &[String]) -> String {

@@ -225,9 +225,15 @@ impl<'a> Writer<'a> {
     }
 
     /// Drops everything after byte `len`, objects too.
-    pub(crate) fn truncate(&mut self, len: usize) {
+    pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
         self.objects.retain(|(offset, _)| (*offset as usize) < len);
+    }
+
+    /// Puts a copy of what was written in the place of all that `to` holds. On a slot, a peer may have changed it since.
+    pub fn copy_into(&self, to: &mut Vec<u8>) {
+        // SAFETY: `len` bytes from `start` on were written, and nobody in this process refers to them (type invariant).
+        unsafe { SharedBytes::new(self.start, self.len) }.copy_into(to);
     }
 
     /// `from`: the address of what is written next, or 0.
@@ -318,6 +324,20 @@ impl<'a> Writer<'a> {
         // SAFETY: `len` bytes were just claimed; `bytes` is borrowed, so it is not the claimed span, to
         // which no reference exists.
         unsafe { copy(bytes.as_ptr(), at, bytes.len()) };
+        Ok(())
+    }
+
+    /// Words, then bytes as [`Writer::write_raw`] does.
+    #[inline(always)]
+    pub fn write_words<const N: usize>(&mut self, words: [i32; N], bytes: &[u8]) -> Result<()> {
+        let front = size_of_val(&words);
+        let from = bytes.as_ptr().addr().wrapping_sub(front);
+        let at = self.claim_padded(front + bytes.len(), from)?;
+        // SAFETY: so many bytes were just claimed; `bytes` is borrowed, as there.
+        unsafe {
+            at.cast::<[i32; N]>().write_unaligned(words.map(i32::to_le));
+            copy(bytes.as_ptr(), at.add(front), bytes.len());
+        }
         Ok(())
     }
 

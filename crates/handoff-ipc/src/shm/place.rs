@@ -18,7 +18,7 @@ fn mask() -> Option<CpuSet> {
 
 /// The only CPU that this thread may run on, if it is bound to one.
 pub(crate) fn only_cpu() -> Option<u16> {
-    mask().filter(|mask| mask.len() == 1).and_then(|mask| mask.first())
+    mask()?.single()
 }
 
 /// Goes to another CPU than `cpu`, if this thread is there and may run on one. Afterwards it has its old mask again.

@@ -96,15 +96,14 @@ macro_rules! packed {
                 let allocator = allocator.ok_or(STATUS_UNEXPECTED_NULL)?;
                 // SAFETY: the header's promise.
                 let parcel = unsafe { readable(parcel) }?;
-                let count = parcel.take_count(size_of::<$type>())?;
+                let items = parcel.take_items(size_of::<$type>())?;
+                let count = items.map(|items| items.len() / size_of::<$type>());
                 // SAFETY: as above.
-                let Some(buffer) = room(count, |length, buffer| unsafe { allocator(data, length, buffer) })?
-                else {
-                    return Ok(());
-                };
-                let bytes = parcel.take(count.unwrap_or_default() * size_of::<$type>())?;
-                // SAFETY: there is room for so many items by the header's promise; any bytes are numbers.
-                unsafe { SharedBytes::from_slice(bytes).copy_to_raw(buffer.cast()) };
+                let buffer = room(count, |length, buffer| unsafe { allocator(data, length, buffer) })?;
+                if let Some((buffer, items)) = buffer.zip(items) {
+                    // SAFETY: there is room for so many items by the header's promise; any bytes are numbers.
+                    unsafe { SharedBytes::from_slice(items).copy_to_raw(buffer.cast()) };
+                }
                 Ok(())
             };
             outcome(read())

@@ -4,6 +4,7 @@
 //! `handoff_ipc::parcel`.
 #![allow(unsafe_code)]
 
+mod answer;
 mod arrays;
 mod header;
 mod values;
@@ -17,6 +18,8 @@ use crate::status::{
     STATUS_BAD_TYPE, STATUS_BAD_VALUE, STATUS_NOT_ENOUGH_DATA, STATUS_OK, STATUS_UNEXPECTED_NULL,
     binder_status_t, status_of,
 };
+
+use answer::whole;
 
 pub use arrays::*;
 pub use header::*;
@@ -41,6 +44,8 @@ pub struct AParcel {
     data: ParcelData,
     // Where a request is read that the engine has put into memory of this process: then there is no other data.
     lent: Option<&'static [u8]>,
+    // Where an answer is put together: then there is no other data, and as much stands there as `position` says.
+    answer: Option<answer::Place>,
     // Readers move it, and have a pointer to const.
     position: Cell<usize>,
     room: Cell<Room>,
@@ -71,14 +76,30 @@ impl AParcel {
         work(&parcel)
     }
 
+    /// What can be read. Of an answer that stands where the engine has it, only what is behind its end is asked for.
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.lent.unwrap_or_else(|| self.data.as_bytes())
     }
 
+    /// Bytes in it.
+    #[inline]
+    fn size(&self) -> usize {
+        if self.answer.is_some() { self.position.get() } else { self.bytes().len() }
+    }
+
+    /// The data and the objects of its own.
+    #[inline]
+    fn parts_mut(&mut self) -> (&mut Vec<u8>, &mut Vec<(usize, ParcelObject)>) {
+        if self.answer.is_some() {
+            self.take_answer_back();
+        }
+        self.data.parts_mut()
+    }
+
     #[inline]
     fn bytes_mut(&mut self) -> &mut Vec<u8> {
-        self.data.parts_mut().0
+        self.parts_mut().0
     }
 
     /// Has engines send what is in it, or put in its place what they received, which is read from its beginning.
@@ -131,7 +152,7 @@ impl AParcel {
     #[inline]
     fn is_at_end(&self) -> bool {
         let at = self.position.get();
-        at == self.bytes().len() && at.is_multiple_of(4)
+        at == self.size() && at.is_multiple_of(4)
     }
 
     /// Writes bytes at the position, and zeros up to a multiple of four.
@@ -145,7 +166,7 @@ impl AParcel {
     fn put_within(&mut self, data: &[u8]) -> StatusResult<()> {
         let at = self.position.get();
         let end = at.checked_add(data.len()).and_then(|end| end.checked_next_multiple_of(4));
-        let end = end.filter(|end| *end <= LARGEST && at <= self.bytes().len()).ok_or(STATUS_BAD_VALUE)?;
+        let end = end.filter(|end| *end <= LARGEST && at <= self.size()).ok_or(STATUS_BAD_VALUE)?;
         self.forget_objects(at, end);
         let bytes = self.bytes_mut();
         if end > bytes.len() {
@@ -158,15 +179,20 @@ impl AParcel {
     }
 
     /// Writes words and bytes where [`AParcel::is_at_end`] holds, and zeros up to a multiple of four.
-    #[inline]
+    #[inline(always)]
     fn append<const WORDS: usize>(&mut self, words: [i32; WORDS], data: &[u8]) -> StatusResult<()> {
-        let bytes = self.bytes_mut();
-        // A slice has less than half of the address space, and a vector too.
+        // A slice has less than half of the address space, and a parcel too.
         let size = size_of_val(&words) + ((data.len() + 3) & !3);
-        let end = bytes.len() + size;
+        let end = self.position.get() + size;
         if end > LARGEST {
             return Err(STATUS_BAD_VALUE);
         }
+        if self.answer().is_some_and(|to| to.write_words(words, data).is_ok()) {
+            self.position.set(end);
+            return Ok(());
+        }
+        // Of an answer, it does not fit there, which nobody is told before it is sent.
+        let bytes = self.bytes_mut();
         bytes.reserve(size);
         // SAFETY: so much is reserved, and all of it written before the length says so: the last word of `data` is zeros first,
         // as not all of it may be overwritten.
@@ -187,10 +213,12 @@ impl AParcel {
     #[inline]
     fn put_array<const N: usize>(&mut self, raw: [u8; N]) -> StatusResult<()> {
         let at = self.position.get();
-        if at != self.bytes().len() || at > LARGEST - N || !N.is_multiple_of(4) {
+        if at != self.size() || at > LARGEST - N || !N.is_multiple_of(4) {
             return self.put_within(&raw);
         }
-        self.bytes_mut().extend_from_slice(&raw);
+        if self.answer().is_none_or(|to| to.write_words([], &raw).is_err()) {
+            self.bytes_mut().extend_from_slice(&raw);
+        }
         self.position.set(at + N);
         Ok(())
     }
@@ -209,7 +237,7 @@ impl AParcel {
 
     /// What is written over is no object any longer.
     fn forget_objects(&mut self, from: usize, to: usize) {
-        let (_, objects) = self.data.parts_mut();
+        let (_, objects) = self.parts_mut();
         if !objects.is_empty() {
             objects.retain(|(at, _)| *at >= to || at + FLAT_OBJECT_SIZE <= from);
         }
@@ -275,6 +303,23 @@ impl AParcel {
         if fits { Ok(Some(count)) } else { Err(STATUS_NOT_ENOUGH_DATA) }
     }
 
+    /// Items of so many bytes behind their count; `None` is null. The position goes behind them.
+    #[inline(always)]
+    fn take_items(&self, size: usize) -> StatusResult<Option<&[u8]>> {
+        let (bytes, at) = (self.bytes(), self.position.get());
+        let (count, rest) =
+            bytes.get(at..).and_then(<[u8]>::split_first_chunk).ok_or(STATUS_NOT_ENOUGH_DATA)?;
+        let count = i32::from_le_bytes(*count);
+        let Ok(count) = usize::try_from(count) else {
+            self.position.set(at + 4);
+            return if count == -1 { Ok(None) } else { Err(STATUS_BAD_VALUE) };
+        };
+        let items =
+            count.checked_mul(size).and_then(|size| rest.get(..size)).ok_or(STATUS_NOT_ENOUGH_DATA)?;
+        self.position.set((at + 4 + items.len().next_multiple_of(4)).min(bytes.len()));
+        Ok(Some(items))
+    }
+
     /// Passes over what begins with its own size.
     pub(crate) fn skip_sized(&self) -> StatusResult<()> {
         let size = usize::try_from(self.take_i32()?).map_err(|_| STATUS_BAD_VALUE)?;
@@ -313,7 +358,7 @@ impl AParcel {
 
     /// Enters objects that stand behind `first` in what was just put there: others have gone from it.
     fn place(&mut self, first: usize, objects: Vec<(usize, ParcelObject)>) {
-        let (_, all) = self.data.parts_mut();
+        let (_, all) = self.parts_mut();
         let next = all.partition_point(|(at, _)| *at < first);
         let objects = objects.into_iter().map(|(at, object)| (first + at, object));
         drop(all.splice(next..next, objects));
@@ -355,7 +400,7 @@ pub(crate) unsafe fn readable<'a>(parcel: *const AParcel) -> StatusResult<&'a AP
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AParcel_setDataPosition(parcel: *const AParcel, position: i32) -> binder_status_t {
     // SAFETY: the header's promise.
-    let set = unsafe { readable(parcel) }.and_then(|parcel| {
+    let set = unsafe { whole(parcel) }.and_then(|parcel| {
         parcel.position.set(usize::try_from(position).map_err(|_| STATUS_BAD_VALUE)?);
         Ok(())
     });
@@ -371,7 +416,7 @@ pub unsafe extern "C" fn AParcel_getDataPosition(parcel: *const AParcel) -> i32 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AParcel_getDataSize(parcel: *const AParcel) -> i32 {
     // SAFETY: as above.
-    unsafe { readable(parcel) }.map_or(0, |parcel| parcel.bytes().len() as i32)
+    unsafe { readable(parcel) }.map_or(0, |parcel| parcel.size() as i32)
 }
 
 #[unsafe(no_mangle)]
@@ -407,7 +452,7 @@ pub unsafe extern "C" fn AParcel_appendFrom(
         let end = start.checked_add(size).ok_or(STATUS_BAD_VALUE)?;
         // Copied first: both may be one parcel.
         // SAFETY: the header's promise.
-        let source = unsafe { readable(from) }?;
+        let source = unsafe { whole(from) }?;
         let data = source.bytes().get(start..end).ok_or(STATUS_BAD_VALUE)?.to_vec();
         let whole = |(at, _): &&(usize, ParcelObject)| *at >= start && at + FLAT_OBJECT_SIZE <= end;
         let objects = source.data.objects().iter().filter(whole);
@@ -433,7 +478,7 @@ pub unsafe extern "C" fn AParcel_marshal(
     len: usize,
 ) -> binder_status_t {
     // SAFETY: the header's promise.
-    let marshal = unsafe { readable(parcel) }.and_then(|parcel| {
+    let marshal = unsafe { whole(parcel) }.and_then(|parcel| {
         if parcel.data.has_objects() {
             return Err(crate::status::STATUS_INVALID_OPERATION);
         }

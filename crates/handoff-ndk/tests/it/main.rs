@@ -9,6 +9,7 @@ mod holders;
 mod holds;
 mod hostile;
 mod installed;
+mod linked;
 mod logged;
 mod peers;
 mod process;

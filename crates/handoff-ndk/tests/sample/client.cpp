@@ -130,6 +130,12 @@ int main() {
     CHECK(lamp->arrays(a, &b, &c, {true, false, true}, {u'a', u'b'}, {7, 8}, {9.0}, &back).isOk());
     CHECK(b == (std::vector<int32_t>{0, 1, 2}) && c == (std::vector<Byte>{2, 3, 4, 5, 6}));
     CHECK(back == (std::vector<int32_t>{1, 2, 1, 0, 1, 'a', 'b', 7, 8, 9}));
+    // An answer for which there is no room, on engines that have an end of it, and one after it.
+    const std::vector<int32_t> many(300000, 7);
+    std::vector<int32_t> more(300000);
+    const auto answered = lamp->arrays(many, &more, &c, {}, {}, {}, {}, &back);
+    CHECK(answered.isOk() ? back == many : answered.getStatus() == STATUS_FAILED_TRANSACTION);
+    CHECK(lamp->arrays({}, &b, &c, {}, {}, {}, {9.0}, &back).isOk() && back == std::vector<int32_t>{9});
     std::vector<std::string> strings, copied;
     CHECK(lamp->strings({"x", ""}, &copied, std::vector<std::optional<std::string>>{"y", std::nullopt}, &strings).isOk());
     CHECK(copied == (std::vector<std::string>{"x", ""}) && strings == (std::vector<std::string>{"y", "null"}));

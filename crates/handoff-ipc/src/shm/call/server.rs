@@ -98,6 +98,7 @@ enum Next {
 }
 
 /// Serves the slot until nothing came for a while, or other work waits, or the caller is dead.
+#[inline(never)]
 fn attend(slot: &Arc<ServerSlot>, link: &Arc<Link>, worker: &Arc<Worker>) {
     let attached = pool::attach(worker, Arc::clone(slot) as Arc<dyn Recall>);
     if let Ok(mut here) = slot.worker.lock() {
