@@ -1,5 +1,6 @@
 //! Calls through a reference: to a node of this process, or to the engine that carries them to another.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +9,14 @@ use crate::code::{Code, DUMP, EXTENSION, INTERFACE, PING};
 use crate::death::DeathRegistration;
 use crate::engine_kind::EngineKind;
 use crate::interface::InterfaceId;
-use crate::object::{Binder, Reference};
-use crate::parcel::{Reader, Writer};
+use crate::object::{Binder, ReadFn, Reference, WriteFn};
+use crate::parcel::{ParcelData, Reader, Writer};
 use crate::{Error, Result, dispatch, local};
+
+#[cold]
+fn never_read() -> Error {
+    Error::Protocol("a reply was never read".into())
+}
 
 impl Binder {
     /// A transaction of this number, to be called with the options that follow.
@@ -48,11 +54,16 @@ impl Binder {
             }
             Ok(())
         };
+        self.carry(&call, &mut write, &mut read)?;
+        result.ok_or_else(never_read)
+    }
+
+    #[inline]
+    fn carry(&self, call: &OutCall, write: WriteFn<'_>, read: ReadFn<'_>) -> Result<()> {
         match &self.0 {
-            Reference::Local(node) => local::transact(node, &call, &mut write, &mut read)?,
-            Reference::Remote(remote) => remote.transact(&call, &mut write, &mut read)?,
+            Reference::Local(node) => local::transact(node, call, write, read),
+            Reference::Remote(remote) => remote.transact(call, write, read),
         }
-        result.ok_or_else(|| Error::Protocol("a reply was never read".into()))
     }
 
     /// Returns when the object's process has answered.
@@ -216,17 +227,28 @@ impl CallBuilder<'_> {
         })
     }
 
-    /// A synchronous call whose reply is read with the exception in front that [`CallBuilder::call`] takes off: for
-    /// bindings whose callers read that themselves.
+    /// Carries a parcel, whose place the whole reply takes, the exception in front of it among it: for runtimes of other
+    /// languages, which read that by themselves.
     ///
     /// # Errors
-    /// As [`CallBuilder::call`], but for [`Error::Status`].
-    pub fn call_with_exception<R>(
-        self,
-        write: impl FnOnce(&mut Writer<'_>) -> Result<()>,
-        read: impl FnOnce(&mut Reader<'_>) -> Result<R>,
-    ) -> Result<R> {
-        self.binder.transact(self.call, write, read)
+    /// What the transport or the callee's runtime reports; then it holds what was sent, or nothing.
+    #[inline]
+    pub fn exchange(self, parcel: &mut ParcelData) -> Result<()> {
+        // Received after it was sent.
+        let parcel = RefCell::new(parcel);
+        // Dropped after the call: the end of an object may call, which the reply's place is not for.
+        let (mut sent, mut came) = (None, false);
+        let mut write = |to: &mut Writer<'_>| parcel.borrow().send(to);
+        let mut read = |from: &mut Reader<'_>| {
+            came = true;
+            let mut parcel = parcel.borrow_mut();
+            if parcel.has_objects() {
+                sent = Some(parcel.take_objects());
+            }
+            parcel.refill(from)
+        };
+        self.binder.carry(&self.call, &mut write, &mut read)?;
+        if came { Ok(()) } else { Err(never_read()) }
     }
 
     /// A oneway call: returns when it is queued. Calls to one object are served one at a time in

@@ -1,14 +1,13 @@
 //! How objects of C are called and served: the one place that knows what `handoff-ipc` asks of a service.
 #![allow(unsafe_code)]
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 use std::sync::Arc;
 
-use handoff_ipc::parcel::{ParcelObject, Writer};
 use handoff_ipc::{
     Binder, CallBuilder, CallingIdentity, Error, Result, Scheduling, Service, ShellCommand, Transaction,
     calling_identity,
@@ -78,7 +77,7 @@ pub(crate) fn transact(
     let call = node.transaction(code).interface(class.map(|class| class.interface));
     let call = if is_secret { call.clear_buffers() } else { call };
     let _calling = polling::Calling::begin(thread);
-    let transacted = if oneway { send(call, parcel) } else { exchange(call, parcel) };
+    let transacted = if oneway { send(call, parcel) } else { parcel.lend(|data| call.exchange(data)) };
     transacted.map_err(failed)
 }
 
@@ -93,22 +92,6 @@ fn send(call: CallBuilder<'_>, parcel: &mut AParcel) -> Result<()> {
     let sent = parcel.lend(|parcel| call.oneway(|data| parcel.send(data)));
     parcel.empty();
     sent
-}
-
-#[inline]
-fn exchange(call: CallBuilder<'_>, parcel: &mut AParcel) -> Result<()> {
-    // Dropped after the call: code of C runs where an object ends, and may call, which the reply's place is not for.
-    let mut sent: Option<Vec<(usize, ParcelObject)>> = None;
-    parcel.lend(|parcel| {
-        // Received after it was sent.
-        let parcel = RefCell::new(parcel);
-        let write = |data: &mut Writer<'_>| parcel.borrow().send(data);
-        call.call_with_exception(write, |reply| {
-            let mut parcel = parcel.borrow_mut();
-            sent = parcel.has_objects().then(|| parcel.take_objects());
-            parcel.refill(reply)
-        })
-    })
 }
 
 pub(crate) fn write_all(fd: BorrowedFd<'_>, bytes: &[u8]) -> binder_status_t {
