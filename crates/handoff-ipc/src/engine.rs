@@ -29,9 +29,9 @@ pub trait Engine: Send + Sync {
     /// Makes `manager` the object that everybody knows.
     fn become_context_manager(&self, manager: Binder) -> Result<()>;
 
-    /// Other processes that have a reference to an object of this one, without the process that `manager` is of, and
-    /// introductions to it that are under way, of which one process may have several; if the engine knows.
-    fn holders(&self, _object: &Binder, _manager: &Binder) -> Option<usize> {
+    /// Other processes that have a reference to an object of this one, without the service manager's, and introductions to it
+    /// that are under way, of which one process may have several; if the engine knows.
+    fn holders(&self, _object: &Binder) -> Option<usize> {
         None
     }
 

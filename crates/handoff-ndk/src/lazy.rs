@@ -23,7 +23,8 @@ struct Lazy {
     name: String,
     object: Arc<AIBinder>,
     name_state: NameState,
-    clients: ClientCount,
+    /// Processes that have had it when they were counted last.
+    clients_so_far: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,13 +34,6 @@ enum NameState {
     GivenBack,
     /// It is to be registered as soon as there is a manager.
     Wanted,
-}
-
-/// Processes that have had a service when they were counted last, and who was the manager then: one that is new has been
-/// given every service, and is no client.
-struct ClientCount {
-    manager: Binder,
-    so_far: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -66,15 +60,17 @@ static STATE: Mutex<State> = Mutex::new(State {
 });
 static COUNTING: Once = Once::new();
 
-/// Registers a service.
-fn register(runtime: &Runtime, name: &str, object: &Arc<AIBinder>) -> Result<ClientCount, Error> {
+/// Registers a service; gives how many clients it has had before.
+fn register(runtime: &Runtime, name: &str, object: &Arc<AIBinder>) -> Result<u64, Error> {
     let (services, node) = (runtime.services(), object.node());
-    // Before it is counted: should another one come meanwhile, it is counted again.
-    let manager = services.manager()?;
-    services.add(name, node.clone(), ServiceOptions::default())?;
-    // Where clients are not counted, the thread that counts says so.
-    let so_far = services.clients_of(&node).map_or(0, |clients| clients.so_far);
-    Ok(ClientCount { manager, so_far })
+    let so_far = match services.clients_of(&node) {
+        Ok(clients) => clients.so_far,
+        // The thread that counts says so.
+        Err(Error::Unsupported { .. }) => 0,
+        Err(error) => return Err(error),
+    };
+    services.add(name, node, ServiceOptions::default())?;
+    Ok(so_far)
 }
 
 /// Whether any of the services has a client, and whether any was given to one since they were counted last.
@@ -84,12 +80,9 @@ fn count(services: &ServiceManager) -> Result<(bool, bool), Error> {
     let (mut has_clients, mut was_given) = (false, false);
     for (name, node) in known {
         let clients = services.clients_of(&node)?;
-        // After it was counted, for the same reason.
-        let counted = ClientCount { manager: services.manager()?, so_far: clients.so_far };
         has_clients |= clients.now > 0;
         if let Some(lazy) = lock(&STATE).services.iter_mut().find(|lazy| lazy.name == name) {
-            let before = std::mem::replace(&mut lazy.clients, counted);
-            was_given |= before.manager == lazy.clients.manager && before.so_far < lazy.clients.so_far;
+            was_given |= std::mem::replace(&mut lazy.clients_so_far, clients.so_far) < clients.so_far;
         }
     }
     Ok((has_clients, was_given))
@@ -141,6 +134,8 @@ fn clients_changed(has_clients: bool) {
             std::process::exit(0);
         }
         AServiceManager_reRegister();
+        // Somebody has come in between, or a manager was away: when nobody is there the next time, it is tried again.
+        lock(&STATE).has_clients = true;
     }
 }
 
@@ -157,10 +152,10 @@ pub unsafe extern "C" fn AServiceManager_registerLazyService(
     // SAFETY: not null, and held by the header's promise.
     let object = unsafe { share(binder) };
     let added = runtime().and_then(|runtime| {
-        let clients = register(&runtime, name, &object).map_err(|error| error.to_string())?;
-        Ok((runtime, clients))
+        let so_far = register(&runtime, name, &object).map_err(|error| error.to_string())?;
+        Ok((runtime, so_far))
     });
-    let (runtime, clients) = match added {
+    let (runtime, clients_so_far) = match added {
         Ok(added) => added,
         Err(why) => {
             complain(NAME, name, &why);
@@ -169,7 +164,12 @@ pub unsafe extern "C" fn AServiceManager_registerLazyService(
     };
     let mut state = lock(&STATE);
     state.services.retain(|lazy| lazy.name != name);
-    state.services.push(Lazy { name: name.to_owned(), object, name_state: NameState::Registered, clients });
+    state.services.push(Lazy {
+        name: name.to_owned(),
+        object,
+        name_state: NameState::Registered,
+        clients_so_far,
+    });
     drop(state);
     COUNTING.call_once(|| {
         let thread = std::thread::Builder::new().name("handoff-lazy".into());
@@ -246,11 +246,15 @@ fn register_those(runtime: &Runtime, state: NameState) {
     let names: Vec<_> = lock(&STATE).services.iter().filter_map(is_in).collect();
     for (name, object) in names {
         match register(runtime, &name, &object) {
-            Ok(clients) => {
-                change(&name, |lazy| (lazy.name_state, lazy.clients) = (NameState::Registered, clients));
+            Ok(so_far) => {
+                change(&name, |lazy| {
+                    (lazy.name_state, lazy.clients_so_far) = (NameState::Registered, so_far)
+                });
             }
-            // The manager is away, and may come back: the thread that counts tries again.
-            Err(Error::Dead | Error::Io { .. }) => change(&name, |lazy| lazy.name_state = NameState::Wanted),
+            // The manager is away, or ended in the middle of the call, and may come back: the thread that counts tries again.
+            Err(Error::Dead | Error::Io { .. } | Error::Protocol(_)) => {
+                change(&name, |lazy| lazy.name_state = NameState::Wanted)
+            }
             // Without a name nobody would ever find it: whoever starts the process begins anew.
             Err(error) => {
                 complain("AServiceManager_reRegister", &name, &format!("{error}; the process ends"));

@@ -234,9 +234,16 @@ impl Connection {
     }
 
     pub(super) fn clients_of(&self, object: &Binder) -> Result<Clients> {
-        match (&object.0, self.engine.holders(object, &self.manager()?)) {
-            (Reference::Local(node), Some(now)) => Ok(Clients { now, so_far: node.times_given() }),
-            _ => Err(Error::Unsupported {
+        // Without one, nobody can become a client.
+        self.manager()?;
+        // First: who comes in between is counted twice, now and the next time, rather than not seen to go.
+        let so_far = match &object.0 {
+            Reference::Local(node) => node.times_given(),
+            Reference::Remote(_) => 0,
+        };
+        match self.engine.holders(object) {
+            Some(now) => Ok(Clients { now, so_far }),
+            None => Err(Error::Unsupported {
                 engine: self.engine.kind().name(),
                 what: "count the clients of an object".into(),
             }),

@@ -127,13 +127,12 @@ impl ServiceOptions {
     }
 }
 
-/// Other processes that have references to an object.
+/// Other processes that have references to an object, without the service manager's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clients {
     /// Those that have one now, and introductions to it that are not taken up yet, of which one process may have several.
-    /// Without the service manager.
     pub now: usize,
-    /// Times that a process, the manager too, was given its first one: it grows where somebody came and went unseen.
+    /// Times that one was given its first one: it grows where somebody came and went unseen.
     pub so_far: u64,
 }
 

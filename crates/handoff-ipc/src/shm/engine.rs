@@ -121,18 +121,18 @@ impl Engine for ShmEngine {
     fn context_object(&self) -> Result<Binder> {
         let socket = connect_within(&self.address()?, PEER_TIMEOUT)
             .map_err(|error| Error::io(self.why_nobody_answers(error), error))?;
-        self.core.connect(socket)
+        let manager = self.core.connect(socket)?;
+        if let Reference::Remote(remote) = &manager.0 {
+            if let Some(node) = remote.as_any().downcast_ref::<RemoteNode>() {
+                node.link.goes_to_manager();
+            }
+        }
+        Ok(manager)
     }
 
-    fn holders(&self, object: &Binder, manager: &Binder) -> Option<usize> {
+    fn holders(&self, object: &Binder) -> Option<usize> {
         let Binder(Reference::Local(node)) = object else { return None };
-        let is_manager = |link: &Arc<Link>| match manager {
-            Binder(Reference::Remote(remote)) => {
-                remote.as_any().downcast_ref::<RemoteNode>().is_some_and(|of| Arc::ptr_eq(&of.link, link))
-            }
-            Binder(Reference::Local(_)) => false,
-        };
-        let holds = |link: &&Arc<Link>| link.exported(node.id()).is_some() && !is_manager(link);
+        let holds = |link: &&Arc<Link>| !link.is_to_manager() && link.exported(node.id()).is_some();
         // First: who comes meanwhile is counted twice rather than not at all.
         let to_come = node.to_come();
         Some(to_come + self.core.links().iter().filter(holds).count())

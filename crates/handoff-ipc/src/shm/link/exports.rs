@@ -18,6 +18,15 @@ use crate::{Result, pool};
 pub(crate) type Called = (u64, u32, Arc<LocalNode>);
 
 impl Link {
+    /// The peer is the service manager: it is given objects, and is no client of them.
+    pub(crate) fn goes_to_manager(&self) {
+        self.to_manager.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_to_manager(&self) -> bool {
+        self.to_manager.load(Ordering::Relaxed)
+    }
+
     /// Gives the peer one more reference to an object of this process.
     pub(crate) fn export(&self, node: &Arc<LocalNode>) -> Result<u64> {
         let mut exports = lock(&self.exports);
@@ -26,7 +35,9 @@ impl Link {
             Entry::Vacant(new) => {
                 let charge = ledger::charge(self.peer, Resource::Exports, 1)?;
                 new.insert(Export { node: Arc::clone(node), count: 1, _charge: charge });
-                node.note_given();
+                if !self.is_to_manager() {
+                    node.note_given();
+                }
             }
         }
         Ok(node.id())

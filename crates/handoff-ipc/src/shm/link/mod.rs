@@ -54,6 +54,8 @@ pub(crate) struct Link {
     // What the peer calls itself: a hint, and no proof of who it is.
     peer_endpoint: Token,
     dead: AtomicBool,
+    // Whether the peer was met as the service manager.
+    to_manager: AtomicBool,
     // Threads that wait for the peer to answer an introduction.
     introductions: AtomicU32,
     exports: Mutex<HashMap<u64, Export>>,
@@ -95,6 +97,7 @@ impl Link {
             peer_started: claim::start_of(peer.pid).unwrap_or(u64::MAX),
             peer_endpoint,
             dead: AtomicBool::new(false),
+            to_manager: AtomicBool::new(false),
             introductions: AtomicU32::new(0),
             exports: Mutex::default(),
             exports_version: AtomicU32::new(0),
