@@ -3,7 +3,6 @@
 use std::env::var;
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=call.ld");
     let is = |name: &str, value: &str| var(name).is_ok_and(|found| found == value);
     // mold takes no such script.

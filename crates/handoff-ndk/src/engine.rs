@@ -157,6 +157,13 @@ fn is_left_to_poller(caller: CallingIdentity) -> bool {
     process::polls() && caller.pid != std::process::id() && !thread::with(|thread| thread.calls.get())
 }
 
+/// A request in memory of its own.
+fn copied(thread: &Thread, transaction: &mut Transaction<'_>) -> Result<Box<AParcel>> {
+    let mut request = thread.take();
+    request.lend(|data| data.refill(&mut transaction.data))?;
+    Ok(request)
+}
+
 /// What a call is served with.
 struct Handler<'a> {
     object: &'a Arc<AIBinder>,
@@ -189,8 +196,7 @@ impl Handler<'_> {
         transaction: &mut Transaction<'_>,
         sid: Option<CString>,
     ) -> Result<binder_status_t> {
-        let mut request = thread.take();
-        request.lend(|data| data.refill(&mut transaction.data))?;
+        let request = copied(thread, transaction)?;
         let handle = |answer: &mut _| self.handle_all(thread, request, answer);
         serving(thread, sid, None, || AParcel::answering(&mut transaction.reply, handle))
     }
@@ -203,8 +209,7 @@ impl Handler<'_> {
         transaction: &mut Transaction<'_>,
         sid: Option<CString>,
     ) -> Result<binder_status_t> {
-        let mut request = thread.take();
-        request.lend(|data| data.refill(&mut transaction.data))?;
+        let request = copied(thread, transaction)?;
         let (object, class, code) = (Arc::clone(self.object), self.class, self.code);
         let caller = transaction.caller();
         let serve = move |thread: &Thread| {

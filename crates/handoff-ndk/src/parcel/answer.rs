@@ -67,7 +67,7 @@ impl AParcel {
 /// [`readable`], of an answer too.
 ///
 /// # Safety
-/// As [`writable`].
+/// `parcel` is null or a parcel that nobody else uses meanwhile, and C may write it if it is an answer.
 pub(super) unsafe fn whole<'a>(parcel: *const AParcel) -> StatusResult<&'a AParcel> {
     // SAFETY: the caller's promise.
     if unsafe { readable(parcel) }?.answer.is_some() {

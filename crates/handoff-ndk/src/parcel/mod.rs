@@ -82,7 +82,7 @@ impl AParcel {
         self.lent.unwrap_or_else(|| self.data.as_bytes())
     }
 
-    /// Bytes in it.
+    /// How many bytes were written, also of an answer, which has none of its own.
     #[inline]
     fn size(&self) -> usize {
         if self.answer.is_some() { self.position.get() } else { self.bytes().len() }
