@@ -57,7 +57,8 @@ pub(super) fn transact(
     }
     // Nearly always the reference that went with the call comes back with the reply, and the table never has it.
     let mut away = (address != Address::SESSION).then_some(DecStrong { address, amount: 1 });
-    let mut frame = Frame::default();
+    // What was sent is read no longer: the reply comes into memory that is at hand.
+    let mut frame = Frame::to_come_in(std::mem::take(&mut buffer.0));
     let awaited = await_reply(session, &taken.connection, wait, &mut frame, &mut away);
     if away.is_some() {
         session.nodes().enter_late(address);
@@ -65,13 +66,13 @@ pub(super) fn transact(
     match awaited {
         Ok(AwaitedReply::Came) => {}
         Ok(AwaitedReply::Late(left)) => {
-            finish_late(taken, left);
+            finish_late(taken.keep(session), left);
             return Err(late());
         }
         Err(error) => return Err(failed(error)),
     }
     let outcome = read_reply(session, &mut frame, call.code, read);
-    taken.connection.reuse(&mut frame);
+    buffer.0 = frame.into_memory();
     if let Err(error) = session.give_back_on(&taken.connection) {
         session.failed(&taken.connection, &error);
     }
@@ -187,7 +188,7 @@ fn read_reply(session: &Arc<Session>, frame: &mut Frame, code: u32, read: ReadFn
 
 /// Has another thread wait for a reply that its caller no longer waits for: until it has come, the connection can
 /// carry no other call. `left` came before it.
-fn finish_late(taken: ExclusiveConnection, left: Option<UnqueuedCall>) {
+fn finish_late(taken: ExclusiveConnection<Arc<Session>>, left: Option<UnqueuedCall>) {
     let session = Arc::clone(taken.session());
     let wait = move || {
         let (session, connection) = (Arc::clone(taken.session()), &taken.connection);

@@ -10,7 +10,7 @@ use crate::disposal::PeerFd;
 /// Bytes that are read ahead at the least.
 pub(super) const READ: usize = 8 << 10;
 /// Bytes of one read at the most: memory grows with what came, and not with what a header says is to come.
-const MOST_READ: usize = 256 << 10;
+pub(super) const MOST_READ: usize = 256 << 10;
 
 /// A call or a reply as it came.
 #[derive(Debug, Default)]
@@ -25,6 +25,19 @@ pub(super) struct Frame {
 }
 
 impl Frame {
+    /// None yet: the next is read into this memory, whatever it holds, if nothing waits in other memory.
+    pub(super) fn to_come_in(mut memory: Vec<u8>) -> Self {
+        memory.clear();
+        Frame { bytes: memory, ..Frame::default() }
+    }
+
+    /// The memory that it has. None if that is more than is kept for what comes next.
+    pub(super) fn into_memory(self) -> Vec<u8> {
+        let Frame { mut bytes, .. } = self;
+        bytes.clear();
+        if bytes.capacity() > MOST_READ { Vec::new() } else { bytes }
+    }
+
     /// What stands behind its header.
     pub(super) fn body(&self) -> &[u8] {
         &self.bytes[self.place.clone()]
@@ -57,10 +70,9 @@ pub(super) enum Came {
 /// What came and was not taken yet.
 #[derive(Default)]
 pub(super) struct Inbound {
-    /// `start..end` of it was received.
+    /// Received; what stands in front of `start` was taken.
     pub(super) bytes: Vec<u8>,
     start: usize,
-    end: usize,
     // Where `start` is in all that ever came.
     position: u64,
     // Descriptors, each with the position where the read ended that brought them.
@@ -68,45 +80,46 @@ pub(super) struct Inbound {
 }
 
 impl Inbound {
-    /// Where the next bytes go.
+    /// Where the next bytes go: behind what it holds, where there is room.
     #[inline]
-    pub(super) fn room(&mut self) -> &mut [u8] {
-        let held = self.end - self.start;
-        if self.start > 0 && (held == 0 || self.bytes.len() - self.end < READ) {
-            self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, held);
+    pub(super) fn room(&mut self) -> &mut Vec<u8> {
+        if self.bytes.capacity() - self.bytes.len() < READ {
+            self.make_room();
         }
-        if self.bytes.len() - self.end < READ {
+        &mut self.bytes
+    }
+
+    fn make_room(&mut self) {
+        self.bytes.drain(..std::mem::take(&mut self.start));
+        if self.bytes.capacity() - self.bytes.len() < READ {
             // As much again as came already.
-            self.bytes.resize(self.end + held.clamp(READ, MOST_READ), 0);
+            self.bytes.reserve_exact(self.bytes.len().clamp(READ, MOST_READ));
         }
-        let end = self.end;
-        &mut self.bytes[end..]
     }
 
     pub(super) fn advance(&mut self, count: usize) {
         self.start += count;
         self.position += count as u64;
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-            if self.bytes.len() > MOST_READ {
+        if self.start == self.bytes.len() {
+            self.start = 0;
+            self.bytes.clear();
+            if self.bytes.capacity() > MOST_READ {
                 self.bytes = Vec::new();
             }
         }
     }
 
-    /// So many bytes have come where [`Inbound::room`] said, and descriptors with them.
+    /// Bytes have come where [`Inbound::room`] said, and descriptors with them.
     #[inline]
-    pub(super) fn came(&mut self, len: usize, fds: Vec<PeerFd>) {
-        self.end += len;
+    pub(super) fn came(&mut self, fds: Vec<PeerFd>) {
         if !fds.is_empty() {
-            self.fds.push_back((self.position + (self.end - self.start) as u64, fds));
+            self.fds.push_back((self.position + self.held().len() as u64, fds));
         }
     }
 
     /// What came and was not taken.
     pub(super) fn held(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
+        &self.bytes[self.start..]
     }
 
     /// Takes the memory of a frame that was read, unless it was the frame's own, or other memory has taken its place.
@@ -115,8 +128,9 @@ impl Inbound {
         frame.fds.clear();
         let bytes = std::mem::take(&mut frame.bytes);
         (frame.place, frame.back) = (0..0, None);
-        if self.bytes.is_empty() && (READ..=MOST_READ).contains(&bytes.len()) {
+        if self.bytes.capacity() == 0 && (READ..=MOST_READ).contains(&bytes.capacity()) {
             self.bytes = bytes;
+            self.bytes.clear();
         }
     }
 
@@ -139,13 +153,15 @@ impl Inbound {
         }
         let size = HEADER + header.body;
         let place = self.start + HEADER..self.start + size;
-        if place.end == self.end {
+        if place.end == self.bytes.len() {
             // What is read into goes along with its last frame, which is not copied then.
             (frame.bytes, frame.place) = (std::mem::take(&mut self.bytes), place);
+            self.start = 0;
+            self.position += size as u64;
         } else {
             (frame.bytes, frame.place) = (self.bytes[place].to_vec(), 0..header.body);
+            self.advance(size);
         }
-        self.advance(size);
         self.take_fds(frame);
         Ok(Some(if header.command == Command::Transact { Came::Call } else { Came::Reply }))
     }

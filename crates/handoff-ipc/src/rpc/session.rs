@@ -141,26 +141,41 @@ impl Drop for ServeGuard {
 }
 
 /// A connection that the calling thread has to itself.
-pub(super) struct ExclusiveConnection {
-    session: Arc<Session>,
+pub(super) struct ExclusiveConnection<S: Deref<Target = Session>> {
+    session: S,
     pub(super) connection: Arc<Connection>,
-    is_nested: bool,
+    // Not another call's, in which this one is nested.
+    goes_back: bool,
 }
 
-impl ExclusiveConnection {
+impl ExclusiveConnection<&Session> {
+    /// The same, for another thread.
+    pub(super) fn keep(mut self, session: &Arc<Session>) -> ExclusiveConnection<Arc<Session>> {
+        let goes_back = std::mem::take(&mut self.goes_back);
+        ExclusiveConnection {
+            session: Arc::clone(session),
+            connection: Arc::clone(&self.connection),
+            goes_back,
+        }
+    }
+}
+
+impl ExclusiveConnection<Arc<Session>> {
     pub(super) fn session(&self) -> &Arc<Session> {
         &self.session
     }
 }
 
-impl Drop for ExclusiveConnection {
+impl<S: Deref<Target = Session>> Drop for ExclusiveConnection<S> {
     fn drop(&mut self) {
-        if self.is_nested {
-            return;
+        if self.goes_back {
+            self.session.put_back(&self.connection);
         }
-        self.session.put_back(&self.connection);
     }
 }
+
+/// The same for as long as the session is borrowed.
+type Taken<'a> = ExclusiveConnection<&'a Session>;
 
 impl Session {
     pub(super) fn new(
@@ -239,11 +254,11 @@ impl Session {
     }
 
     /// Adds a connection for this process's calls, which carries none until what is returned is dropped.
-    pub(super) fn add_outgoing(self: &Arc<Self>, connection: Arc<Connection>) -> Result<ExclusiveConnection> {
+    pub(super) fn add_outgoing(self: &Arc<Self>, connection: Arc<Connection>) -> Result<Taken<'_>> {
         self.add(connection, false)
     }
 
-    fn add(self: &Arc<Self>, connection: Arc<Connection>, oneway: bool) -> Result<ExclusiveConnection> {
+    fn add(self: &Arc<Self>, connection: Arc<Connection>, oneway: bool) -> Result<Taken<'_>> {
         let mut all = lock(&self.connections);
         let limit = if self.is_server() { self.most_incoming } else { self.most_outgoing };
         if all.outgoing.len() >= limit || self.is_over() {
@@ -263,7 +278,7 @@ impl Session {
         all.outgoing.push(made);
         drop(all);
         self.watch.add(self, &connection).inspect_err(|_| self.remove_outgoing(&connection))?;
-        Ok(ExclusiveConnection { session: Arc::clone(self), connection, is_nested: false })
+        Ok(ExclusiveConnection { session: self, connection, goes_back: true })
     }
 
     /// Adds a connection for the peer's calls, which the calling thread serves.
@@ -326,13 +341,9 @@ impl Session {
 
     /// A connection for one call. One with an end needs a connection whose thread can be left, so that it cannot be
     /// nested in the call that this thread serves.
-    pub(super) fn take(self: &Arc<Self>, oneway: bool, wait: Wait) -> Result<Attempt<ExclusiveConnection>> {
+    pub(super) fn take(self: &Arc<Self>, oneway: bool, wait: Wait) -> Result<Attempt<Taken<'_>>> {
         if let (false, Wait::Forever, Some(connection)) = (oneway, wait, self.nested()) {
-            return Ok(Attempt::Done(ExclusiveConnection {
-                session: Arc::clone(self),
-                connection,
-                is_nested: true,
-            }));
+            return Ok(Attempt::Done(ExclusiveConnection { session: self, connection, goes_back: false }));
         }
         let mut all = lock(&self.connections);
         loop {
@@ -390,7 +401,7 @@ impl Session {
         self: &Arc<Self>,
         mut all: MutexGuard<'_, Connections>,
         oneway: bool,
-    ) -> Result<Option<ExclusiveConnection>> {
+    ) -> Result<Option<Taken<'_>>> {
         let Side::Client { open } = &self.side else { return Err(Error::Dead) };
         all.opening += 1;
         drop(all);
@@ -412,13 +423,13 @@ impl Session {
     }
 
     /// An idle connection, for what need not be sent on any certain one.
-    fn take_idle(self: &Arc<Self>) -> Option<ExclusiveConnection> {
+    fn take_idle(&self) -> Option<Taken<'_>> {
         let mut all = lock(&self.connections);
         all.outgoing.iter_mut().find(|other| !other.is_busy).map(|found| self.have(found))
     }
 
     /// Has a connection that is idle for the calling thread.
-    fn have(self: &Arc<Self>, idle: &mut OutgoingConnection) -> ExclusiveConnection {
+    fn have(&self, idle: &mut OutgoingConnection) -> Taken<'_> {
         idle.is_busy = true;
         idle.calls = idle.calls.saturating_add(1);
         // Acknowledgements of oneway calls have to be seen in any case.
@@ -427,10 +438,10 @@ impl Session {
             self.watch.leave(&idle.connection);
         }
         let connection = Arc::clone(&idle.connection);
-        ExclusiveConnection { session: Arc::clone(self), connection, is_nested: false }
+        ExclusiveConnection { session: self, connection, goes_back: true }
     }
 
-    fn put_back(self: &Arc<Self>, connection: &Arc<Connection>) {
+    fn put_back(&self, connection: &Arc<Connection>) {
         let unsent = connection.has_unsent();
         let mut all = lock(&self.connections);
         let found = all.outgoing.iter_mut().find(|other| Arc::ptr_eq(&other.connection, connection));
@@ -466,7 +477,7 @@ impl Session {
     }
 
     /// An idle connection has something to read, or room: by the thread that watches it.
-    pub(super) fn attend(self: &Arc<Self>, connection: &Arc<Connection>) {
+    pub(super) fn attend(&self, connection: &Arc<Connection>) {
         let mut all = lock(&self.connections);
         let found = all.outgoing.iter_mut().find(|other| Arc::ptr_eq(&other.connection, connection));
         let Some(found) = found.filter(|found| !found.is_busy) else { return };
@@ -498,19 +509,19 @@ impl Session {
     }
 
     /// The last proxy of an object is gone.
-    pub(super) fn forget(self: &Arc<Self>, address: Address) {
+    pub(super) fn forget(&self, address: Address) {
         self.nodes().forget(address);
         self.give_back();
     }
 
     /// Sends references that are owed, where that can be done at once.
-    pub(super) fn give_back(self: &Arc<Self>) {
+    pub(super) fn give_back(&self) {
         if self.is_over() || !self.owes() {
             return;
         }
         let nested = self.nested();
         let Some(taken) = nested
-            .map(|connection| ExclusiveConnection { session: Arc::clone(self), connection, is_nested: true })
+            .map(|connection| ExclusiveConnection { session: self, connection, goes_back: false })
             .or_else(|| self.take_idle())
         else {
             return;

@@ -173,17 +173,19 @@ pub(crate) struct Received {
     truncated: bool,
 }
 
-/// One `recvmsg` into `bytes`, with room for all descriptors that can come.
+/// One `recvmsg` into the room that there is behind `bytes`, which grow by what came, with room for all descriptors that can
+/// come.
 ///
 /// With the C library's types, not rustix': a sender whose process is not visible from here has the
 /// number 0, which rustix' `Pid` cannot hold; and rustix asks for the sender's address, which takes the kernel 0.3 us to say.
 pub(crate) fn receive_bytes(
     socket: BorrowedFd<'_>,
-    bytes: &mut [u8],
+    bytes: &mut Vec<u8>,
     flags: RecvFlags,
 ) -> rustix::io::Result<Received> {
+    let room = bytes.spare_capacity_mut();
     let mut control = Control { bytes: [MaybeUninit::uninit(); CONTROL] };
-    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let mut part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
     // SAFETY: null pointers and zero lengths are a valid `msghdr`.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = &raw mut part;
@@ -195,6 +197,8 @@ pub(crate) fn receive_bytes(
         // SAFETY: every pointer in the header leads to a live buffer of the length beside it.
         let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, flags) };
         if let Ok(len) = usize::try_from(got) {
+            // SAFETY: so many were written there: the kernel says no more than there was room for, unless it is asked to.
+            unsafe { bytes.set_len(bytes.len() + len) };
             let (fds, sender) = take_control(&header);
             return Ok(Received { len, fds, sender, truncated: header.msg_flags & libc::MSG_CTRUNC != 0 });
         }
@@ -214,7 +218,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Receive> {
 /// none.
 pub(crate) fn receive_for(socket: BorrowedFd<'_>, peer: Option<CallingIdentity>) -> Result<Receive> {
     // One byte more than a message, to see that a longer one was sent.
-    let mut bytes = [0u8; MESSAGE_SIZE + 1];
+    let mut bytes = Vec::with_capacity(MESSAGE_SIZE + 1);
     let Received { len, fds, sender, truncated } =
         match receive_bytes(socket, &mut bytes, RecvFlags::DONTWAIT) {
             Ok(received) => received,
@@ -228,7 +232,7 @@ pub(crate) fn receive_for(socket: BorrowedFd<'_>, peer: Option<CallingIdentity>)
     if len == 0 {
         return Ok(Receive::Closed);
     }
-    let message = Message::decode(&bytes[..len])?;
+    let message = Message::decode(&bytes)?;
     Ok(Receive::Message(ReceivedMessage { message, fds, truncated, sender }))
 }
 
