@@ -77,13 +77,15 @@ fn register(runtime: &Runtime, name: &str, object: &Arc<AIBinder>) -> Result<u64
 fn count(services: &ServiceManager) -> Result<(bool, bool), Error> {
     let known: Vec<(String, Binder)> =
         lock(&STATE).services.iter().map(|lazy| (lazy.name.clone(), lazy.object.node())).collect();
+    // All of them first: what is noted of one would be lost if the next could not be counted.
+    let counted = known.into_iter().map(|(name, node)| Ok((name, services.clients_of(&node)?)));
+    let counted: Vec<_> = counted.collect::<Result<_, Error>>()?;
     let (mut has_clients, mut was_given) = (false, false);
-    for (name, node) in known {
-        let clients = services.clients_of(&node)?;
+    for (name, clients) in counted {
         has_clients |= clients.now > 0;
-        if let Some(lazy) = lock(&STATE).services.iter_mut().find(|lazy| lazy.name == name) {
+        change(&name, |lazy| {
             was_given |= std::mem::replace(&mut lazy.clients_so_far, clients.so_far) < clients.so_far;
-        }
+        });
     }
     Ok((has_clients, was_given))
 }

@@ -163,17 +163,22 @@ impl ServiceManager {
             }
             if watch.is_none() && failed.is_none() {
                 let send = send.clone();
-                let look_again = move |_: &str, _: Binder| {
-                    // Full: it will look anyway.
-                    let _ = send.try_send(());
+                let hear = move |_: &str, registered: Binder| {
+                    // Full: that one was registered before.
+                    let _ = send.try_send(registered);
                 };
-                watch = Some(self.on_registration(name, look_again)?);
+                watch = Some(self.on_registration(name, hear)?);
                 continue;
             }
             // Without a manager there are no news to wait for.
             let pause = if failed.is_some() { Duration::from_millis(20) } else { ASK_AGAIN };
-            // News or not, it looks again.
-            let _ = news.recv_timeout(pause.min(left));
+            // Held from the moment when it is heard of: a lazy service whose client lets go of it and asks for it again would end
+            // in between.
+            match news.recv_timeout(pause.min(left)) {
+                Ok(binder) if binder.is_alive() => return Ok(binder),
+                // It looks again.
+                _ => {}
+            }
         }
     }
 
