@@ -135,6 +135,12 @@ impl Error {
         Error::Io { what: what.into(), source: source.into() }
     }
 
+    /// Whether the connection failed: the other side is gone, was not there, or broke off in the middle. A later attempt may
+    /// succeed, as when a service manager is back.
+    pub fn is_disconnection(&self) -> bool {
+        matches!(self, Error::Dead | Error::Io { .. } | Error::Protocol(_))
+    }
+
     /// The `status_t` that the kernel driver's protocol and this engine's replies carry for this
     /// error (negated errno values, as in Android's `utils/Errors.h`).
     pub fn to_status_t(&self) -> i32 {

@@ -254,7 +254,7 @@ fn register_those(runtime: &Runtime, state: NameState) {
                 });
             }
             // The manager is away, or ended in the middle of the call, and may come back: the thread that counts tries again.
-            Err(Error::Dead | Error::Io { .. } | Error::Protocol(_)) => {
+            Err(error) if error.is_disconnection() => {
                 change(&name, |lazy| lazy.name_state = NameState::Wanted)
             }
             // Without a name nobody would ever find it: whoever starts the process begins anew.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use handoff_placement::notice::Notice;
 
 use super::code;
-use super::connection::{Connection, is_absence};
+use super::connection::Connection;
 use super::names::NameChange;
 use super::process::Process;
 use super::types::{
@@ -150,7 +150,7 @@ impl ServiceManager {
                 Ok(Some(binder)) => return Ok(binder),
                 Ok(None) => None,
                 Err(error @ Error::DeadlineExpired(_)) => Some(error),
-                Err(error) if is_absence(&error) => Some(error),
+                Err(error) if error.is_disconnection() => Some(error),
                 Err(error) => return Err(error),
             };
             was_absent |= failed.is_none();

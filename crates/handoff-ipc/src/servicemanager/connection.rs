@@ -67,11 +67,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a later attempt may succeed: the manager was there, or will be.
-pub(super) fn is_absence(error: &Error) -> bool {
-    matches!(error, Error::Dead | Error::Io { .. } | Error::Protocol(_))
-}
-
 /// Whether a manager says that it does not have a name with an object.
 fn is_unknown_there(error: &Error) -> bool {
     matches!(error, Error::Status(status) if status.exception() == ExceptionCode::IllegalState)
@@ -221,7 +216,7 @@ impl Connection {
             to.write(binder)
         };
         match (self.call(code::REMOVE, None, write, |_| Ok(())), own) {
-            (Err(error), Some(_)) if is_absence(&error) || is_unknown_there(&error) => Ok(()),
+            (Err(error), Some(_)) if error.is_disconnection() || is_unknown_there(&error) => Ok(()),
             (Err(error), Some(own)) => {
                 let mut registrations = lock(&self.registrations);
                 if !registrations.services.iter().any(|service| service.name == own.name) {
@@ -292,7 +287,7 @@ impl Connection {
         };
         for service in services {
             match self.send_add(manager, &service) {
-                Err(error) if is_absence(&error) => return Err(error),
+                Err(error) if error.is_disconnection() => return Err(error),
                 // Somebody else was quicker, or the policy is another one.
                 Err(error) => {
                     tracing::warn!("{:?} is not registered any longer: {error}", &*service.name);
@@ -303,7 +298,7 @@ impl Connection {
         }
         for watch in watches {
             match tell_of(manager, code::WATCH, &watch.name, &watch.callback) {
-                Err(error) if is_absence(&error) => return Err(error),
+                Err(error) if error.is_disconnection() => return Err(error),
                 Err(error) => tracing::warn!("{:?} is not waited for any longer: {error}", &*watch.name),
                 Ok(()) => {}
             }
