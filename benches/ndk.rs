@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -35,6 +36,11 @@ const LIBRARY: &str = "libbinder_ndk.so";
 const PAYLOADS: [usize; 2] = [8, 4096];
 /// Before a call that is to find its server asleep: with less, both sides look for each other.
 const PAUSE: Duration = Duration::from_micros(200);
+/// Batches after which programs are started anew: where their memory lies differs from start to start, and with it what a call
+/// takes, by some percent.
+const BATCHES: u32 = 20;
+/// Calls after each start that are not counted.
+const WARM: u32 = 1000;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -49,7 +55,7 @@ fn main() -> ExitCode {
 }
 
 fn subjects() -> Result<Vec<Subject<'static>>> {
-    let programs = Programs::build()?;
+    let programs = Rc::new(Programs::build()?);
     let mut places = vec![("one CPU", Placement::same_cpu()?)];
     match Placement::two_cpus() {
         Ok(two_cpus) => places.push(("two CPUs", two_cpus)),
@@ -104,8 +110,34 @@ fn bare_socket(name: &str, placement: Placement, payload: usize) -> Result<Subje
         payload: usize::midpoint(request, reply),
         placement,
     };
-    let mut session = floor::Session::start(&parameters)?;
-    subject(name, move |samples, trips| Ok(session.batch(samples, trips)?))
+    let mut sessions = Restarted::new(move || Ok(floor::Session::start(&parameters)?));
+    subject(name, move |samples, trips| Ok(sessions.next()?.batch(samples, trips)?))
+}
+
+/// What is started anew after [`BATCHES`].
+struct Restarted<T, F: Fn() -> Result<T>> {
+    start: F,
+    current: Option<T>,
+    batches: u32,
+}
+
+impl<T, F: Fn() -> Result<T>> Restarted<T, F> {
+    fn new(start: F) -> Self {
+        Restarted { start, current: None, batches: 0 }
+    }
+
+    /// For one more batch.
+    fn next(&mut self) -> Result<&mut T> {
+        if self.batches % BATCHES == 0 {
+            // Ends before the next begins.
+            self.current = None;
+        }
+        self.batches += 1;
+        match &mut self.current {
+            Some(current) => Ok(current),
+            none => Ok(none.insert((self.start)()?)),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -119,7 +151,7 @@ enum Program {
 /// The programs, and the manager that they find.
 struct Programs {
     manager: Runtime,
-    folder: std::rc::Rc<tempfile::TempDir>,
+    folder: tempfile::TempDir,
     rsbinder: PathBuf,
     started: Cell<u32>,
 }
@@ -153,7 +185,7 @@ impl Programs {
         finish(cargo.current_dir(here.join("../crates/handoff/tests/rsbinder")))?;
         Ok(Programs {
             manager: Runtime::private()?,
-            folder: std::rc::Rc::new(folder),
+            folder,
             rsbinder: target.join("release/handoff-interop-rsbinder"),
             started: Cell::new(0),
         })
@@ -161,7 +193,7 @@ impl Programs {
 
     /// A client and a server in two processes. With a pause, each sample is one call after it.
     fn calls(
-        &self,
+        self: &Rc<Self>,
         name: &str,
         program: Program,
         placement: Placement,
@@ -173,15 +205,17 @@ impl Programs {
             Placement::TwoCpus(client, server) => (Some(client), Some(server)),
             Placement::Unpinned => (None, None),
         };
-        self.started.set(self.started.get() + 1);
-        let server = self.start(program, "serve", server)?;
-        let mut client = self.start(program, "call", client)?;
-        // They find the manager and the library for as long as they run.
-        let (manager, folder) = (self.manager.clone(), std::rc::Rc::clone(&self.folder));
+        let programs = Rc::clone(self);
+        let mut pairs = Restarted::new(move || {
+            programs.started.set(programs.started.get() + 1);
+            let server = programs.start(program, "serve", server)?;
+            let mut client = programs.start(program, "call", client)?;
+            client.time(payload, 1, WARM, Duration::ZERO)?;
+            Ok((client, server))
+        });
         subject(name, move |samples, calls| {
-            let _kept = (&server, &manager, &folder);
             let calls = if pause.is_zero() { calls } else { 1 };
-            Ok(client.time(payload, samples, calls, pause)?)
+            Ok(pairs.next()?.0.time(payload, samples, calls, pause)?)
         })
     }
 
