@@ -249,24 +249,27 @@ fn serve(
         let objects = answer_special(session, call.code, &mut buffer.0);
         return reply(session, connection, wait, &mut buffer.0, objects, None).map(|()| None);
     }
-    let node = session.nodes().called(address);
+    let root = session.root_at(address);
+    let other = if root.is_none() { session.nodes().called(address) } else { None };
+    let node = root.or(other.as_ref());
     // The one that came with the call.
     let reference = DecStrong { address, amount: 1 };
     if call.flags & ONEWAY != 0 {
         // Nobody is told that there is no such object.
-        let Ok(node) = node else { return Ok(None) };
+        let Some(node) = node.cloned() else { return Ok(None) };
         session.nodes().owe(reference);
         let frame = std::mem::take(frame);
         return queue_oneway(session, connection, UnqueuedCall { node, address, number, frame }, wait);
     }
-    let back = node.is_ok().then_some(reference);
+    let back = node.is_some().then_some(reference);
     let mut buffer = Buffer::take();
     let outcome = match (node, refused) {
-        (Ok(node), None) => {
+        (Some(node), None) => {
             let _serving = ServeGuard::begin(session, connection);
-            serve_call(session, &node, &call, fds, &mut buffer.0)
+            serve_call(session, node, &call, fds, &mut buffer.0)
         }
-        (_, Some(error)) | (Err(error), None) => Err(error),
+        (_, Some(error)) => Err(error),
+        (None, None) => Err(Error::UnknownObject(address.0)),
     };
     reply(session, connection, wait, &mut buffer.0, outcome, back).map(|()| None)
 }

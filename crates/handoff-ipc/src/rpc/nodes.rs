@@ -148,11 +148,16 @@ impl Nodes {
     }
 
     /// Own object that is called. The caller owes the peer the reference that came with the call.
-    pub(super) fn called(&self, address: Address) -> Result<Arc<LocalNode>> {
-        match self.by_address.get(&address) {
-            Some(Node { object: Object::Own(own), .. }) => Ok(Arc::clone(own)),
-            _ => Err(Error::UnknownObject(address.0)),
+    pub(super) fn called(&self, address: Address) -> Option<Arc<LocalNode>> {
+        match &self.by_address.get(&address)?.object {
+            Object::Own(own) => Some(Arc::clone(own)),
+            Object::Peers(_) => None,
         }
+    }
+
+    /// Where the peer has an own object.
+    pub(super) fn address_of(&self, node: &LocalNode) -> Option<Address> {
+        self.own.get(&node.id()).copied()
     }
 
     /// A reference that came and that nobody takes.
@@ -322,6 +327,27 @@ mod tests {
         drop(all);
         assert!(session.nodes().given_back(DecStrong { address: one, amount: 1 }).is_none());
         assert_eq!((session.nodes().len(), held()), (0, 0));
+    }
+
+    #[test]
+    fn the_root_is_found_without_the_table_for_as_long_as_it_is_in_it() {
+        let peer = CallingIdentity { pid: 1, uid: 65_009, gid: 65_009 };
+        let (session, root) = Session::of_server(peer, 2, false);
+        let other = Binder::new(crate::ParcelService::new("test.IOther", |_, _| Ok(None)));
+        let is_root = |address| {
+            session.root_at(address).is_some_and(|node| root == Binder(Reference::Local(Arc::clone(node))))
+        };
+        let first = session.nodes().leave(&session, &other).unwrap();
+        assert!(!is_root(first) && !is_root(Address::SESSION));
+        for _ in 0..2 {
+            let address = session.nodes().leave(&session, &root).unwrap();
+            assert!(is_root(address) && !is_root(first));
+            drop(session.nodes().given_back(DecStrong { address, amount: 1 }));
+            assert!(!is_root(address) && session.nodes().called(address).is_none());
+        }
+        session.nodes().leave(&session, &root).unwrap();
+        session.end();
+        assert!(!is_root(Address::new(2, true)), "the table is empty");
     }
 
     #[test]

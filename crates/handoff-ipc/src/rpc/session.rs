@@ -22,7 +22,7 @@ use crate::death::DeathRegistration;
 use crate::identity::CallingIdentity;
 use crate::ledger::{self, Charge, Resource};
 use crate::locked::lock;
-use crate::object::Binder;
+use crate::object::{Binder, LocalNode, Reference};
 use crate::{Error, Result, pool};
 
 /// What both sides agreed on.
@@ -51,7 +51,9 @@ pub(super) struct Session {
     pub(super) most_incoming: usize,
     most_outgoing: usize,
     nodes: Mutex<Nodes>,
-    // What the table says, for those who only ask: whether the peer is owed references, and whether calls are to be acknowledged.
+    // What the table says, for those who only ask: where the peer has the root (0: nowhere), whether it is owed references, and
+    // whether calls are to be acknowledged.
+    root_address: AtomicU64,
     owes: AtomicBool,
     awaits: AtomicBool,
     connections: Mutex<Connections>,
@@ -89,6 +91,8 @@ impl DerefMut for LockedNodes<'_> {
 impl Drop for LockedNodes<'_> {
     fn drop(&mut self) {
         // Still locked.
+        let root = self.session.local_root().and_then(|root| self.nodes.address_of(root));
+        self.session.root_address.store(root.map_or(0, |address| address.0), Ordering::Release);
         self.session.owes.store(self.nodes.owes(), Ordering::Release);
         self.session.awaits.store(self.nodes.awaits(), Ordering::Release);
     }
@@ -194,6 +198,7 @@ impl Session {
             most_incoming,
             most_outgoing,
             nodes: Mutex::default(),
+            root_address: AtomicU64::new(0),
             owes: AtomicBool::new(false),
             awaits: AtomicBool::new(false),
             connections: Mutex::default(),
@@ -232,6 +237,20 @@ impl Session {
             Side::Server { root } => Some(root),
             Side::Client { .. } => None,
         }
+    }
+
+    fn local_root(&self) -> Option<&Arc<LocalNode>> {
+        match &self.root()?.0 {
+            Reference::Local(root) => Some(root),
+            Reference::Remote(_) => None,
+        }
+    }
+
+    /// The root, if the peer has it at this address: as of when the table was last locked. Most calls are made to it, and find
+    /// it without a lock.
+    pub(super) fn root_at(&self, address: Address) -> Option<&Arc<LocalNode>> {
+        let is_there = address != Address::SESSION && self.root_address.load(Ordering::Acquire) == address.0;
+        if is_there { self.local_root() } else { None }
     }
 
     pub(super) fn nodes(&self) -> LockedNodes<'_> {
