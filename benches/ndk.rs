@@ -128,7 +128,7 @@ impl<T, F: Fn() -> Result<T>> Restarted<T, F> {
 
     /// For one more batch.
     fn next(&mut self) -> Result<&mut T> {
-        if self.batches % BATCHES == 0 {
+        if self.batches.is_multiple_of(BATCHES) {
             // Ends before the next begins.
             self.current = None;
         }
