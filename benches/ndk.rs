@@ -36,8 +36,8 @@ const LIBRARY: &str = "libbinder_ndk.so";
 const PAYLOADS: [usize; 2] = [8, 4096];
 /// Before a call that is to find its server asleep: with less, both sides look for each other.
 const PAUSE: Duration = Duration::from_micros(200);
-/// Batches after which programs are started anew: where their memory lies differs from start to start, and with it what a call
-/// takes, by some percent.
+/// Batches after which programs are started anew: each start has its memory elsewhere, and some percent of a call depend on
+/// where.
 const BATCHES: u32 = 20;
 /// Calls after each start that are not counted.
 const WARM: u32 = 1000;

@@ -97,10 +97,11 @@ impl Inbound {
         }
     }
 
+    /// So many bytes more were taken, with the memory that all were in or without it.
     pub(super) fn advance(&mut self, count: usize) {
         self.start += count;
         self.position += count as u64;
-        if self.start == self.bytes.len() {
+        if self.start >= self.bytes.len() {
             self.start = 0;
             self.bytes.clear();
             if self.bytes.capacity() > MOST_READ {
@@ -156,12 +157,10 @@ impl Inbound {
         if place.end == self.bytes.len() {
             // What is read into goes along with its last frame, which is not copied then.
             (frame.bytes, frame.place) = (std::mem::take(&mut self.bytes), place);
-            self.start = 0;
-            self.position += size as u64;
         } else {
             (frame.bytes, frame.place) = (self.bytes[place].to_vec(), 0..header.body);
-            self.advance(size);
         }
+        self.advance(size);
         self.take_fds(frame);
         Ok(Some(if header.command == Command::Transact { Came::Call } else { Came::Reply }))
     }

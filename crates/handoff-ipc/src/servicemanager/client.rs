@@ -144,6 +144,8 @@ impl ServiceManager {
         let end = Instant::now() + timeout;
         let (send, news) = mpsc::sync_channel(1);
         let (mut watch, mut was_absent) = (None, false);
+        // Held while it is looked for: a lazy service that nobody has in between would end.
+        let mut _heard: Option<Binder> = None;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let failed = match self.look_up(code::CHECK, Some(left.max(LAST_ANSWER)), name) {
@@ -172,13 +174,8 @@ impl ServiceManager {
             }
             // Without a manager there are no news to wait for.
             let pause = if failed.is_some() { Duration::from_millis(20) } else { ASK_AGAIN };
-            // Held from the moment when it is heard of: a lazy service whose client lets go of it and asks for it again would end
-            // in between.
-            match news.recv_timeout(pause.min(left)) {
-                Ok(binder) if binder.is_alive() => return Ok(binder),
-                // It looks again.
-                _ => {}
-            }
+            // News or not, it looks again: the policy may be another one by now.
+            _heard = news.recv_timeout(pause.min(left)).ok();
         }
     }
 

@@ -173,8 +173,7 @@ pub(crate) struct Received {
     truncated: bool,
 }
 
-/// One `recvmsg` into the room that there is behind `bytes`, which grow by what came, with room for all descriptors that can
-/// come.
+/// One `recvmsg` to the end of `bytes`, as far as they have memory, with room for all descriptors that can come.
 ///
 /// With the C library's types, not rustix': a sender whose process is not visible from here has the
 /// number 0, which rustix' `Pid` cannot hold; and rustix asks for the sender's address, which takes the kernel 0.3 us to say.

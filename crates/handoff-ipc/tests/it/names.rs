@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::common::*;
 use handoff_ipc::engine::Engine as _;
 use handoff_ipc::servicemanager::{
-    DumpPriority, Manager, NameChange, Policy, ServiceInfo, ServiceOptions, SocketAccess,
+    DumpPriority, Manager, NameChange, NamePattern, Policy, Principal, Rule, ServiceInfo, ServiceOptions,
+    SocketAccess,
 };
 use handoff_ipc::shm::ShmEngine;
 use handoff_ipc::{
@@ -296,4 +297,43 @@ fn a_name_whose_removal_is_refused_stays() {
     let _serving = serve();
     // It is repeated to the next manager as any other.
     assert_eq!(services.wait_for("mine", LONG).unwrap(), object);
+}
+
+#[test]
+fn who_waits_for_a_service_is_given_it_once() {
+    let place = Place::new();
+    let _serving = Manager::new(Policy::open()).serve(&place.socket(), SocketAccess::Owner).unwrap();
+    let (owner, client) = (connect(&place.socket()), connect(&place.socket()));
+    for number in 0..20 {
+        let (name, object) = (format!("late.{number}"), everything());
+        let found = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| client.services().wait_for(&name, LONG).unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+            owner.services().add(&name, object.clone(), ServiceOptions::default()).unwrap();
+            waits.join().unwrap()
+        });
+        // One that let go of it and asked again was nobody's client in between: a lazy service would have ended.
+        let clients = owner.services().clients_of(&object).unwrap();
+        assert_eq!((clients.now, clients.so_far), (1, 1), "{found:?}");
+    }
+}
+
+#[test]
+fn who_waits_for_a_service_is_not_given_what_a_new_policy_forbids() {
+    let place = Place::new();
+    let serving = Manager::new(Policy::open()).serve(&place.socket(), SocketAccess::Owner).unwrap();
+    let (owner, client) = (connect(&place.socket()), connect(&place.socket()));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| client.services().wait_for("late", LONG));
+        // Before it asked to hear of the name, and after.
+        while !serving.manager().binder().dump(&[]).unwrap().contains(" 2 asked for in vain") {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let hidden =
+            Rule { names: vec![NamePattern::new("late")], add: vec![Principal::Anyone], ..Rule::default() };
+        serving.manager().set_policy(Policy { rules: vec![hidden], ..Policy::open() });
+        owner.services().add("late", everything(), ServiceOptions::default()).unwrap();
+        let refused = waits.join().unwrap();
+        assert!(matches!(refused, Err(Error::PermissionDenied(_))), "{refused:?}");
+    });
 }

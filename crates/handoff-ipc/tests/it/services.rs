@@ -453,25 +453,6 @@ fn clients_are_counted_and_declared_instances_told() {
 }
 
 #[test]
-fn who_waits_for_a_service_is_given_it_once() {
-    let place = Place::new();
-    let _serving = Manager::new(Policy::open()).serve(&place.socket(), SocketAccess::Owner).unwrap();
-    let (owner, client) = (connect(&place.socket()), connect(&place.socket()));
-    for number in 0..20 {
-        let (name, object) = (format!("late.{number}"), everything());
-        let found = std::thread::scope(|scope| {
-            let waits = scope.spawn(|| client.services().wait_for(&name, LONG).unwrap());
-            std::thread::sleep(Duration::from_millis(20));
-            owner.services().add(&name, object.clone(), ServiceOptions::default()).unwrap();
-            waits.join().unwrap()
-        });
-        // One that let go of it and asked again was nobody's client in between: a lazy service would have ended.
-        let clients = owner.services().clients_of(&object).unwrap();
-        assert_eq!((clients.now, clients.so_far), (1, 1), "{found:?}");
-    }
-}
-
-#[test]
 fn a_new_policy_holds_from_the_next_request_on() {
     let place = Place::new();
     let serving = Manager::new(Policy::open()).serve(&place.socket(), SocketAccess::Owner).unwrap();
