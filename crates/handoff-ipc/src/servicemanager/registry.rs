@@ -87,9 +87,9 @@ struct EndedRegistrations {
 
 struct Watcher {
     callback: Binder,
-    uid: u32,
+    who: CallingIdentity,
     id: u64,
-    // Serial of the last registration that it was told of.
+    // Serial of the last registration that it was told of, or is about to be.
     told: u64,
     death: Option<DeathRegistration>,
 }
@@ -218,7 +218,7 @@ impl State {
         if watched.watchers.is_empty() {
             self.watched.remove(name);
         }
-        take_one(&mut self.watches_of, gone.uid);
+        take_one(&mut self.watches_of, gone.who.uid);
         Some(gone)
     }
 
@@ -233,9 +233,22 @@ impl Registry {
         Arc::clone(&lock(&self.policy))
     }
 
-    /// What is registered stays; the new rules hold from the next request on.
-    pub(super) fn set_policy(&self, policy: Policy) {
+    /// The new rules hold for what is asked and told from now on. Who waits for a name that the former ones hid from it, and
+    /// these do not, is told.
+    pub(super) fn set_policy(self: &Arc<Self>, policy: Policy) {
         *lock(&self.policy) = Arc::new(policy);
+        let with_news: Vec<String> = {
+            let State { entries, watched, .. } = &*self.state();
+            let has_news = |(name, watched): &(&String, &NameWatchers)| {
+                let present = entries.get(*name);
+                present
+                    .is_some_and(|entry| watched.watchers.iter().any(|watcher| watcher.told != entry.serial))
+            };
+            watched.iter().filter(has_news).map(|(name, _)| name.clone()).collect()
+        };
+        for name in with_news {
+            self.tell(&name);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -544,7 +557,7 @@ impl Registry {
         }
         let id = state.next_serial();
         *state.watches_of.entry(who.uid).or_default() += 1;
-        let watcher = Watcher { callback: callback.clone(), uid: who.uid, id, told: 0, death: None };
+        let watcher = Watcher { callback: callback.clone(), who, id, told: 0, death: None };
         state.watched.entry(name.to_owned()).or_default().watchers.push(watcher);
         drop(state);
         if !callback.is_local() {
@@ -580,9 +593,9 @@ impl Registry {
         Ok(())
     }
 
-    /// Tells those who wait for a name and have not heard of its present registration, on a thread of the pool. To each of
-    /// them its owner has to be introduced, who may not answer: whoever registers the name, or waits for it, waits for that
-    /// neither.
+    /// Tells those who wait for a name, may find it and have not heard of its present registration, on a thread of the
+    /// pool. To each of them its owner has to be introduced, who may not answer: whoever registers the name, or waits for
+    /// it, waits for that neither.
     fn tell(self: &Arc<Self>, name: &str) {
         let mut state = self.state();
         let number = state.next_serial();
@@ -598,6 +611,7 @@ impl Registry {
 
     /// Tells them, until another registration has the name. False if there was nobody to be told.
     fn tell_some(&self, name: &str, number: u64) -> bool {
+        let may_find = |who| self.policy().allows(who, Action::Find, name);
         let (binder, serial, to_tell) = {
             let mut state = self.state();
             let State { entries, watched, .. } = &mut *state;
@@ -608,10 +622,11 @@ impl Registry {
                 watched.teller = None;
                 return false;
             };
-            let news = watched.watchers.iter_mut().filter(|watcher| watcher.told != serial);
+            let news =
+                watched.watchers.iter_mut().filter(|watcher| watcher.told != serial && may_find(watcher.who));
             let to_tell = in_turns(news.map(|watcher| {
                 watcher.told = serial;
-                (watcher.uid, watcher.callback.clone())
+                (watcher.who.uid, (watcher.who, watcher.id, watcher.callback.clone()))
             }));
             if to_tell.is_empty() {
                 watched.teller = None;
@@ -620,7 +635,12 @@ impl Registry {
             (binder, serial, to_tell)
         };
         let is_present = || self.state().entries.get(name).is_some_and(|entry| entry.serial == serial);
-        for callback in to_tell.iter().take_while(|_| is_present()) {
+        for (who, id, callback) in to_tell.iter().take_while(|_| is_present()) {
+            // Those before it may have taken long.
+            if !may_find(*who) {
+                self.is_untold(name, *id);
+                continue;
+            }
             count(&self.counts.told);
             // One that is dead hears no more, and one that does not keep up asks by itself.
             drop(callback.transaction(code::ON_REGISTRATION).oneway(|to| {
@@ -629,6 +649,13 @@ impl Registry {
             }));
         }
         true
+    }
+
+    /// A watcher is told when a policy lets it find the name.
+    fn is_untold(&self, name: &str, id: u64) {
+        let mut state = self.state();
+        let watchers = state.watched.get_mut(name).into_iter().flat_map(|watched| &mut watched.watchers);
+        watchers.filter(|watcher| watcher.id == id).for_each(|watcher| watcher.told = 0);
     }
 
     /// Names, watches, and users with either.

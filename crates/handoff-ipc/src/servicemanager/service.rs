@@ -65,7 +65,8 @@ impl Manager {
         self.registry.add(CallingIdentity::own(), MANAGER_NAME, registration).map(drop)
     }
 
-    /// Replaces the policy. What is registered stays; every later request meets the new rules.
+    /// Replaces the policy. What is registered stays. Every later request meets the new rules, and so does who waits to hear
+    /// of a name: it is told of what it may find from now on, and of nothing else.
     pub fn set_policy(&self, policy: Policy) {
         self.registry.set_policy(policy);
     }

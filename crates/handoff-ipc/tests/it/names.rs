@@ -337,3 +337,30 @@ fn who_waits_for_a_service_is_not_given_what_a_new_policy_forbids() {
         assert!(matches!(refused, Err(Error::PermissionDenied(_))), "{refused:?}");
     });
 }
+
+/// Who asked to hear of a name under one policy meets the next one, as it would with a question.
+#[test]
+fn who_waits_for_a_name_does_not_hear_of_what_a_new_policy_forbids() {
+    let place = Place::new();
+    let serving = Manager::new(Policy::open()).serve(&place.socket(), SocketAccess::Owner).unwrap();
+    let (owner, client) = (connect(&place.socket()), connect(&place.socket()));
+    let (send, heard) = mpsc::channel();
+    let tell = move |_: &str, found: Binder| send.send(found).unwrap();
+    let _watch = client.services().on_registration("late", tell).unwrap();
+    let hidden =
+        Rule { names: vec![NamePattern::new("late")], add: vec![Principal::Anyone], ..Rule::default() };
+    serving.manager().set_policy(Policy { rules: vec![hidden], ..Policy::open() });
+    let first = everything();
+    owner.services().add("late", first.clone(), ServiceOptions::default()).unwrap();
+    assert!(heard.recv_timeout(Duration::from_millis(200)).is_err(), "it is hidden");
+    assert_eq!(owner.services().clients_of(&first).unwrap().so_far, 0, "nobody was given it");
+    // One that lets it find the name has it told, once.
+    for _ in 0..2 {
+        serving.manager().set_policy(Policy::open());
+    }
+    let found = heard.recv_timeout(LONG).unwrap();
+    assert_eq!(client.services().get("late").unwrap(), found);
+    owner.services().remove("late", &first).unwrap();
+    owner.services().add("late", everything(), ServiceOptions::default()).unwrap();
+    assert_ne!(heard.recv_timeout(LONG).unwrap(), found);
+}
