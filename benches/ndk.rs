@@ -38,7 +38,7 @@ const PAYLOADS: [usize; 2] = [8, 4096];
 const PAUSE: Duration = Duration::from_micros(200);
 /// Batches after which programs are started anew: each start has its memory elsewhere, and some percent of a call depend on
 /// where.
-const BATCHES: u32 = 20;
+const BATCHES: u32 = 5;
 /// Calls after each start that are not counted.
 const WARM: u32 = 1000;
 
