@@ -44,22 +44,18 @@ pub(super) fn transact(
     let end = call.deadline.filter(|_| !call.oneway).map(|within| (Instant::now() + within, within));
     let wait = Wait::until(end.map(|(end, _)| end));
     let late = || Error::DeadlineExpired(end.map_or(Duration::ZERO, |(_, within)| within));
-    let Attempt::Done(taken) = session.take(call.oneway, wait)? else { return Err(late()) };
-    let failed = |error| {
-        session.failed(&taken.connection, &error);
-        error
-    };
-    match send(session, &taken.connection, address, call, wait, &mut buffer.0, objects) {
+    let Attempt::Done(mut taken) = session.take(call.oneway, wait)? else { return Err(late()) };
+    match send(session, &mut taken.connection, address, call, wait, &mut buffer.0, objects) {
         Ok(Attempt::Done(())) if call.oneway => return Ok(()),
         Ok(Attempt::Done(())) => {}
         Ok(Attempt::Late) => return Err(late()),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(taken.failed(error)),
     }
     // Nearly always the reference that went with the call comes back with the reply, and the table never has it.
     let mut away = (address != Address::SESSION).then_some(DecStrong { address, amount: 1 });
     // What was sent is read no longer: the reply comes into memory that is at hand.
     let mut frame = Frame::to_come_in(std::mem::take(&mut buffer.0));
-    let awaited = await_reply(session, &taken.connection, wait, &mut frame, &mut away);
+    let awaited = await_reply(session, &mut taken.connection, wait, &mut frame, &mut away);
     if away.is_some() {
         session.nodes().enter_late(address);
     }
@@ -69,12 +65,12 @@ pub(super) fn transact(
             finish_late(taken.keep(session), left);
             return Err(late());
         }
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(taken.failed(error)),
     }
     let outcome = read_reply(session, &mut frame, call.code, read);
     buffer.0 = frame.into_memory();
-    if let Err(error) = session.give_back_on(&taken.connection) {
-        session.failed(&taken.connection, &error);
+    if let Err(error) = session.give_back_on(&mut taken.connection) {
+        taken.failed(error);
     }
     outcome
 }
@@ -88,7 +84,7 @@ fn check_size(fixed: usize, data: usize, objects: &[(u32, Object)]) -> Result<()
 /// Sends the call. `Late` if it could not even begin in time.
 fn send(
     session: &Arc<Session>,
-    connection: &Connection,
+    connection: &mut Connection,
     address: Address,
     call: &OutCall,
     wait: Wait,
@@ -136,7 +132,7 @@ enum AwaitedReply {
 /// the call's reference, for as long as the peer has not given it back.
 fn await_reply(
     session: &Arc<Session>,
-    connection: &Arc<Connection>,
+    connection: &mut Connection,
     wait: Wait,
     frame: &mut Frame,
     away: &mut Option<DecStrong>,
@@ -188,17 +184,18 @@ fn read_reply(session: &Arc<Session>, frame: &mut Frame, code: u32, read: ReadFn
 
 /// Has another thread wait for a reply that its caller no longer waits for: until it has come, the connection can
 /// carry no other call. `left` came before it.
-fn finish_late(taken: ExclusiveConnection<Arc<Session>>, left: Option<UnqueuedCall>) {
+fn finish_late(mut taken: ExclusiveConnection<Arc<Session>>, left: Option<UnqueuedCall>) {
     let session = Arc::clone(taken.session());
     let wait = move || {
-        let (session, connection) = (Arc::clone(taken.session()), &taken.connection);
+        let session = Arc::clone(taken.session());
+        let connection = &mut taken.connection;
         let mut frame = Frame::default();
         let queued = left.map_or(Ok(None), |left| queue_oneway(&session, connection, left, Wait::Forever));
         match queued.and_then(|_| await_reply(&session, connection, Wait::Forever, &mut frame, &mut None)) {
             // Objects in it are given back.
             Ok(AwaitedReply::Came) => drop(read_reply(&session, &mut frame, 0, &mut |_| Ok(()))),
             Ok(AwaitedReply::Late(_)) => {}
-            Err(error) => session.failed(&taken.connection, &error),
+            Err(error) => session.failed(connection.socket(), &error),
         }
     };
     let thread = std::thread::Builder::new().name("handoff-rpc-late".into());
@@ -209,7 +206,7 @@ fn finish_late(taken: ExclusiveConnection<Arc<Session>>, left: Option<UnqueuedCa
 }
 
 /// Serves the peer's calls on a connection until that ends.
-pub(super) fn serve_connection(session: &Weak<Session>, connection: &Arc<Connection>) -> Result<()> {
+pub(super) fn serve_connection(session: &Weak<Session>, connection: &mut Connection) -> Result<()> {
     let mut frame = Frame::default();
     loop {
         let Attempt::Done(came) = connection.receive(Wait::Forever, &mut frame)? else { return Ok(()) };
@@ -236,7 +233,7 @@ pub(super) fn serve_connection(session: &Weak<Session>, connection: &Arc<Connect
 /// connection's failure.
 fn serve(
     session: &Arc<Session>,
-    connection: &Arc<Connection>,
+    connection: &mut Connection,
     frame: &mut Frame,
     wait: Wait,
     refused: Option<Error>,
@@ -320,7 +317,7 @@ fn serve_call(
 /// also those in `back`.
 fn reply(
     session: &Session,
-    connection: &Connection,
+    connection: &mut Connection,
     wait: Wait,
     frames: &mut Vec<u8>,
     outcome: Result<Vec<(u32, Object)>>,
@@ -341,7 +338,7 @@ fn reply(
             (error.to_status_t(), Vec::new())
         }
     };
-    let send = |frames: &[u8], fds: &[BorrowedFd<'_>]| {
+    let mut send = |frames: &[u8], fds: &[BorrowedFd<'_>]| {
         match connection.send(frames, fds, wait, &mut |dec| session.acknowledge(dec)) {
             // Its caller would wait for ever, and the next reply would be taken for this one.
             Err(Error::OnewayFull(_)) => {
@@ -386,7 +383,7 @@ fn serve_oneway(session: &Arc<Session>, node: &LocalNode, arrival: Arrival) {
 /// Puts a oneway call into its object's queue, in its turn; gives it back if there is no room for it in time.
 fn queue_oneway(
     session: &Arc<Session>,
-    connection: &Connection,
+    connection: &mut Connection,
     call: UnqueuedCall,
     wait: Wait,
 ) -> Result<Option<UnqueuedCall>> {
@@ -394,7 +391,7 @@ fn queue_oneway(
     let (address, number) = (call.address, call.number);
     let bytes = call.frame.body().len() as u64 + WAITING;
     let is_next = || session.nodes().is_next(address, number);
-    let Attempt::Done(admitted) = session.waiting.admit(bytes, connection, wait, is_next)? else {
+    let Attempt::Done(admitted) = session.waiting.admit(bytes, connection.socket(), wait, is_next)? else {
         return Ok(Some(call));
     };
     let UnqueuedCall { node, frame, .. } = call;
@@ -432,10 +429,10 @@ pub(crate) fn serve_bytes(version: u32, bytes: &[u8], root: crate::object::Binde
     let peer = CallingIdentity::own();
     let terms = Terms { id: [0; wire::ID], version: version % (wire::NEWEST + 1), descriptors: true, peer };
     let Ok(session) = Session::new(terms, Side::Server { root }, 1, 1) else { return };
-    let connection = Arc::new(Connection::new(here.into(), peer, true, Vec::new()));
-    if session.add_incoming(&connection).is_ok() {
+    let mut connection = Connection::new(here.into(), peer, true, Vec::new());
+    if session.add_incoming(connection.socket()).is_ok() {
         // Each way to end is an answer.
-        drop(serve_connection(&Arc::downgrade(&session), &connection));
+        drop(serve_connection(&Arc::downgrade(&session), &mut connection));
     }
     session.end();
 }
@@ -446,20 +443,22 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+    use crate::ParcelService;
     use crate::identity::CallingIdentity;
     use crate::ledger::{self, Resource};
+    use crate::object::Binder;
 
     #[test]
     fn a_wait_ends_although_the_peer_always_says_something() {
         let (here, there) = UnixStream::pair().unwrap();
         let peer = CallingIdentity::own();
-        let connection = Arc::new(Connection::new(here.into(), peer, false, Vec::new()));
+        let mut connection = Connection::new(here.into(), peer, false, Vec::new());
         let (session, _) = Session::of_server(peer, 2, false);
         let nothing = DecStrong { address: Address::new(77, true), amount: 1 }.frame();
         (&there).write_all(&nothing.repeat(100)).unwrap();
         let over = Wait::Until(Instant::now());
         let mut frame = Frame::default();
-        let awaited = await_reply(&session, &connection, over, &mut frame, &mut None);
+        let awaited = await_reply(&session, &mut connection, over, &mut frame, &mut None);
         assert!(matches!(awaited, Ok(AwaitedReply::Late(None))));
         let mut more = || matches!(connection.receive(Wait::No, &mut frame), Ok(Attempt::Done(_)));
         assert!((0..98).all(|_| more()), "it read on, when its time was over");
@@ -490,12 +489,12 @@ mod tests {
         ] {
             let (here, there) = UnixStream::pair().unwrap();
             let peer = CallingIdentity::own();
-            let connection = Arc::new(Connection::new(here.into(), peer, false, Vec::new()));
+            let mut connection = Connection::new(here.into(), peer, false, Vec::new());
             let (session, _) = Session::of_server(peer, 2, false);
             let proxy = session.nodes().enter(&session, address).unwrap();
             (&there).write_all(&[&DecStrong::frames(before), reply].concat()).unwrap();
             let (mut away, mut frame) = (Some(own), Frame::default());
-            let awaited = await_reply(&session, &connection, Wait::Forever, &mut frame, &mut away);
+            let awaited = await_reply(&session, &mut connection, Wait::Forever, &mut frame, &mut away);
             assert!(matches!(awaited, Ok(AwaitedReply::Came)));
             assert_eq!(away.is_none(), is_back, "{before:?}");
             drop(proxy);
@@ -507,16 +506,16 @@ mod tests {
         for (has_fds, is_taken) in [(false, true), (false, false), (true, false)] {
             let (here, there) = UnixStream::pair().unwrap();
             let peer = CallingIdentity::own();
-            let connection = Connection::new(here.into(), peer, true, Vec::new());
+            let mut connection = Connection::new(here.into(), peer, true, Vec::new());
             let (session, _) = Session::of_server(peer, 2, true);
             let back = Some(DecStrong { address: Address::new(7, true), amount: 1 });
             let mut frames = vec![0; MOST_BODY / 2];
-            let mut reply_with = |objects| {
+            let mut reply_with = |connection: &mut Connection, objects| {
                 frames.resize(MOST_BODY / 2, 0);
-                reply(&session, &connection, Wait::No, &mut frames, Ok(objects), back)
+                reply(&session, connection, Wait::No, &mut frames, Ok(objects), back)
             };
             // More than the socket takes: the rest waits.
-            reply_with(Vec::new()).unwrap();
+            reply_with(&mut connection, Vec::new()).unwrap();
             assert!(connection.has_unsent());
             if is_taken {
                 let mut read = vec![0; MOST_BODY / 2];
@@ -527,16 +526,56 @@ mod tests {
             }
             let (end, _writer) = std::io::pipe().unwrap();
             let objects = if has_fds { vec![(0, Object::Fd(end.into()))] } else { Vec::new() };
-            let refused = reply_with(objects).unwrap_err();
+            let refused = reply_with(&mut connection, objects).unwrap_err();
             assert!(matches!(refused, Error::Protocol(_)), "{refused}");
         }
+    }
+
+    /// While a nested call waits for room, an object goes whose service held one of the peer's, which is owed back: over the
+    /// very connection that the call is half sent on.
+    #[test]
+    fn what_is_owed_back_does_not_go_between_the_halves_of_a_call() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let peer = CallingIdentity::own();
+        let mut connection = Connection::new(here.into(), peer, false, Vec::new());
+        let (session, _) = Session::of_server(peer, 2, false);
+        let (theirs, called) = (Address::new(7, false), Address::new(8, false));
+        let held = session.nodes().enter(&session, theirs).unwrap();
+        let object = Binder::new(ParcelService::new("test.IHolder", move |_, _| {
+            let _held = &held;
+            Ok(None)
+        }));
+        let address = session.nodes().leave(&session, &object).unwrap();
+        drop(object);
+        (&there).write_all(&DecStrong { address, amount: 1 }.frame()).unwrap();
+        let (data, caller) = (vec![7; MOST_BODY / 2], Arc::clone(&session));
+        let sent = std::thread::spawn(move || {
+            let _serving = ServeGuard::begin(&caller, &mut connection);
+            let mut write = |to: &mut Writer<'_>| to.write_raw(&data);
+            transact(&caller, called, &OutCall::of(1), None, &mut write, &mut |_| Ok(()))
+        });
+        // The socket is full until this reads.
+        while !session.owes() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut heard = Connection::new(there.into(), peer, false, Vec::new());
+        let mut frame = Frame::default();
+        let came = heard.receive(Wait::Forever, &mut frame).unwrap();
+        assert!(matches!(came, Attempt::Done(Came::Call)) && frame.body().ends_with(&[7; 1 << 10]));
+        let mut reply = vec![0; wire::Reply::HEAD];
+        let start = wire::Reply::write_head(&mut reply, 2, None, 0, 0).unwrap();
+        heard.send(&reply[start..], &[], Wait::Forever, &mut |_| ()).unwrap();
+        sent.join().unwrap().unwrap();
+        let came = heard.receive(Wait::Forever, &mut frame).unwrap();
+        let owed = DecStrong { address: theirs, amount: 1 };
+        assert!(matches!(came, Attempt::Done(Came::References(dec)) if dec == owed), "{came:?}");
     }
 
     #[test]
     fn a_call_that_there_is_no_room_for_keeps_neither_its_receiver_s_caller_nor_a_thread() {
         let (here, there) = UnixStream::pair().unwrap();
         let peer = CallingIdentity { pid: 1, uid: 65_007, gid: 65_007 };
-        let connection = Arc::new(Connection::new(here.into(), peer, false, Vec::new()));
+        let mut connection = Connection::new(here.into(), peer, false, Vec::new());
         let (session, root) = Session::of_server(peer, 2, false);
         let address = session.nodes().leave(&session, &root).unwrap();
         let data = [0; 64 << 10];
@@ -549,10 +588,10 @@ mod tests {
         let all = ledger::use_up(peer, Resource::Oneway);
         send(0);
         let soon = Wait::Until(Instant::now() + Duration::from_millis(100));
-        let awaited = await_reply(&session, &connection, soon, &mut Frame::default(), &mut None);
+        let awaited = await_reply(&session, &mut connection, soon, &mut Frame::default(), &mut None);
         let Ok(AwaitedReply::Late(Some(left))) = awaited else { panic!("it is left") };
         drop(all);
-        assert!(matches!(queue_oneway(&session, &connection, left, Wait::Forever), Ok(None)));
+        assert!(matches!(queue_oneway(&session, &mut connection, left, Wait::Forever), Ok(None)));
         while ledger::held_by(peer, Resource::Oneway) > 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -560,6 +599,6 @@ mod tests {
         send(1);
         drop(there);
         // At the connection's end.
-        assert!(matches!(serve_connection(&Arc::downgrade(&session), &connection), Err(Error::Dead)));
+        assert!(matches!(serve_connection(&Arc::downgrade(&session), &mut connection), Err(Error::Dead)));
     }
 }

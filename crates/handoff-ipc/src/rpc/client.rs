@@ -87,7 +87,7 @@ impl RpcSessionBuilder {
         let open = move |session: &Session| again.join(session, false);
         let side = Side::Client { open: Box::new(open) };
         let session = Session::new(terms, side, self.incoming, self.outgoing.min(allowed))?;
-        drop(session.add_outgoing(Arc::new(connection))?);
+        drop(session.add_outgoing(connection)?);
         for _ in 0..self.incoming {
             self.serve_one(&session)?;
         }
@@ -98,15 +98,15 @@ impl RpcSessionBuilder {
     /// connections it may have.
     fn open(&self, socket: OwnedFd, passes: bool, soon: Wait) -> Result<(Connection, Terms, usize)> {
         let peer = address::peer(&socket)?;
-        let connection = Connection::new(socket, peer, passes, Vec::new());
+        let mut connection = Connection::new(socket, peer, passes, Vec::new());
         let descriptors = if passes { Descriptors::Unix } else { Descriptors::No };
         let header = ConnectionHeader { version: self.version, incoming: false, descriptors, joins: false };
         connection.send_raw(&[&header.encode()[..], &INIT].concat(), soon)?;
         let version = wire::decode_response(&connection.receive_raw(soon)?, self.version)?;
         let nobody_s = &mut |_| ();
-        let allowed = ask(&connection, version, special::MAX_THREADS, soon, nobody_s)?;
+        let allowed = ask(&mut connection, version, special::MAX_THREADS, soon, nobody_s)?;
         let allowed = read(&allowed, |reply| reply.read_i32())?;
-        let id = ask(&connection, version, special::SESSION_ID, soon, nobody_s)?;
+        let id = ask(&mut connection, version, special::SESSION_ID, soon, nobody_s)?;
         let id = read(&id, |reply| Ok(reply.read_bytes()?.to_vec()))?;
         let (Ok(id), Ok(allowed @ 1..)) = (<[u8; ID]>::try_from(id), usize::try_from(allowed)) else {
             return Err(Error::Protocol(
@@ -122,7 +122,7 @@ impl RpcSessionBuilder {
         let soon = Wait::Until(Instant::now() + self.setup);
         let socket = self.address.connect(self.setup, terms.descriptors)?;
         let peer = address::peer(&socket)?;
-        let connection = Connection::new(socket, peer, terms.descriptors, Vec::new());
+        let mut connection = Connection::new(socket, peer, terms.descriptors, Vec::new());
         let descriptors = if terms.descriptors { Descriptors::Unix } else { Descriptors::No };
         let header = ConnectionHeader { version: terms.version, incoming, descriptors, joins: true };
         let init: &[u8] = if incoming { &[] } else { &INIT };
@@ -132,24 +132,24 @@ impl RpcSessionBuilder {
             // connection, or has not taken this one when the session ends.
             // References may be given back before it comes.
             let acknowledge = &mut |dec| session.acknowledge(dec);
-            ask(&connection, terms.version, special::MAX_THREADS, soon, acknowledge)?;
+            ask(&mut connection, terms.version, special::MAX_THREADS, soon, acknowledge)?;
         }
         Ok(connection)
     }
 
     /// Makes a connection for the server's calls, with a thread that serves it.
     fn serve_one(&self, session: &Arc<Session>) -> Result<()> {
-        let connection = Arc::new(self.join(session, true)?);
-        session.add_incoming(&connection)?;
+        let mut connection = self.join(session, true)?;
+        session.add_incoming(connection.socket())?;
         let init: [u8; INIT.len()] = connection.receive_raw(Wait::Until(Instant::now() + self.setup))?;
         if init[..4] != INIT[..4] {
             return Err(Error::Protocol("the server does not begin its connection as one".into()));
         }
         let session = Arc::downgrade(session);
         let serve = move || {
-            let outcome = calls::serve_connection(&session, &connection);
+            let outcome = calls::serve_connection(&session, &mut connection);
             if let Some(session) = session.upgrade() {
-                session.remove_incoming(&connection);
+                session.remove_incoming(connection.socket());
                 match outcome {
                     Err(error @ Error::Protocol(_)) => session.broke(&error),
                     _ => session.end(),
@@ -167,7 +167,7 @@ impl RpcSessionBuilder {
 /// Asks the session itself on a new connection; gives the parcel of the reply. References that are given back are handed
 /// to `meanwhile`.
 fn ask(
-    connection: &Connection,
+    connection: &mut Connection,
     version: u32,
     code: u32,
     soon: Wait,

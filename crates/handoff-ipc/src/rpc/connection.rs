@@ -7,8 +7,7 @@
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::buffer::spare_capacity;
@@ -23,7 +22,6 @@ use super::wire::DecStrong;
 use crate::disposal::{self, PeerFd};
 use crate::identity::CallingIdentity;
 use crate::ledger::{Charge, Resource};
-use crate::locked::lock;
 use crate::shm::{Received, receive_bytes, refuses_descriptors};
 use crate::{Error, OnewayBacklog, Result};
 
@@ -56,8 +54,8 @@ impl Wait {
     }
 }
 
-/// One connection of a session.
-pub(super) struct Connection {
+/// The socket of a connection, which all who know it may wait for and end. What goes over it is the [`Connection`]'s.
+pub(super) struct Socket {
     // Descriptors may lie in its queue whose close takes long.
     socket: PeerFd,
     peer: CallingIdentity,
@@ -65,12 +63,21 @@ pub(super) struct Connection {
     descriptors: bool,
     /// The kernel lets none come.
     refuses: bool,
-    inbound: Mutex<Inbound>,
-    unsent: Mutex<UnsentFrame>,
-    // Whether something is in it. Written under its lock.
-    has_unsent: AtomicBool,
     // What the peer has this process hold beside the socket.
     _charges: Vec<Charge>,
+}
+
+/// One connection of a session, for the one thread that has it.
+pub(super) struct Connection {
+    socket: Arc<Socket>,
+    traffic: Traffic,
+}
+
+/// What came and was not taken, and what the socket did not take.
+#[derive(Default)]
+struct Traffic {
+    inbound: Inbound,
+    unsent: UnsentFrame,
 }
 
 /// The rest of a frame whose beginning is on its way.
@@ -88,93 +95,11 @@ impl UnsentFrame {
     }
 }
 
-impl Connection {
-    pub(super) fn new(
-        socket: OwnedFd,
-        peer: CallingIdentity,
-        descriptors: bool,
-        charges: Vec<Charge>,
-    ) -> Self {
-        let (inbound, unsent) = (Mutex::default(), Mutex::default());
-        let (mut socket, mut others) = (PeerFd::new(socket, peer.uid), Vec::new());
-        for charge in charges {
-            match charge.resource() {
-                // Until it is closed.
-                Resource::Descriptors => socket = socket.charged(charge),
-                _ => others.push(charge),
-            }
-        }
-        let refuses = !descriptors && refuses_descriptors(socket.as_fd());
-        let has_unsent = AtomicBool::new(false);
-        Connection { socket, peer, descriptors, refuses, inbound, unsent, has_unsent, _charges: others }
-    }
-
+impl Socket {
     /// Ends it for both sides: whoever waits for it sees its end.
     pub(super) fn shut_down(&self) {
         // Fails where the peer has ended it.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
-    }
-
-    /// Waits for what comes next, and puts it in the place of what was in `frame`. `Err(Dead)` at the connection's end.
-    pub(super) fn receive(&self, wait: Wait, frame: &mut Frame) -> Result<Attempt<Came>> {
-        let mut inbound = lock(&self.inbound);
-        inbound.reuse(frame);
-        let mut is_over = false;
-        loop {
-            if let Some(came) = inbound.take(frame)? {
-                return Ok(Attempt::Done(came));
-            }
-            if is_over || matches!(self.fill(&mut inbound, wait)?, Attempt::Late) {
-                return Ok(Attempt::Late);
-            }
-            is_over = wait.is_over();
-        }
-    }
-
-    /// Takes the memory of a frame that was read: what comes next is read into it.
-    pub(super) fn reuse(&self, frame: &mut Frame) {
-        lock(&self.inbound).reuse(frame);
-    }
-
-    /// A frame that keeps no more memory than its body takes: for one that waits.
-    pub(super) fn compact(&self, mut frame: Frame) -> Frame {
-        let Some(compact) = frame.compacted() else { return frame };
-        self.reuse(&mut frame);
-        compact
-    }
-
-    fn fill(&self, inbound: &mut Inbound, wait: Wait) -> Result<Attempt<()>> {
-        let mut flags = RecvFlags::DONTWAIT;
-        match wait {
-            Wait::Forever => flags = RecvFlags::empty(),
-            Wait::No => {}
-            Wait::Until(end) => {
-                if self.poll(PollFlags::IN, Some(end))?.is_empty() {
-                    return Ok(Attempt::Late);
-                }
-            }
-        }
-        let received = if self.refuses {
-            // Quicker by 0.3 us: the kernel need not say what came along.
-            recv(&self.socket, spare_capacity(inbound.room()), flags).map(|(len, _)| (len, Vec::new()))
-        } else {
-            // Descriptors that come although none may are taken, too: without room for them the kernel closes them here.
-            receive_bytes(self.as_fd(), inbound.room(), flags).map(|Received { len, fds, .. }| (len, fds))
-        };
-        let fds = match received {
-            Ok((0, _)) => return Err(Error::Dead),
-            Ok((_, fds)) => fds,
-            Err(Errno::INTR) => return Ok(Attempt::Done(())),
-            Err(Errno::AGAIN) if matches!(wait, Wait::No) => return Ok(Attempt::Late),
-            Err(Errno::AGAIN) => return Ok(Attempt::Done(())),
-            Err(Errno::CONNRESET | Errno::PIPE | Errno::NOTCONN | Errno::TIMEDOUT) => {
-                return Err(Error::Dead);
-            }
-            Err(error) => return Err(Error::io("cannot receive from an RPC connection", error)),
-        };
-        let fds = if fds.is_empty() { Vec::new() } else { self.count_arrived(fds)? };
-        inbound.came(fds);
-        Ok(Attempt::Done(()))
     }
 
     /// Enters descriptors that came; gives those that are kept.
@@ -209,103 +134,6 @@ impl Connection {
         Ok(self.poll(PollFlags::RDHUP, Some(Instant::now()))?.intersects(ended))
     }
 
-    /// Whether the peer takes more now: a call that nobody waits for is refused rather than blocked.
-    pub(super) fn takes_more(&self) -> Result<bool> {
-        let Attempt::Done(()) = self.flush(Wait::No, &mut |_| ())? else { return Ok(false) };
-        Ok(!self.poll(PollFlags::OUT, Some(Instant::now()))?.is_empty())
-    }
-
-    /// Whether the rest of a frame waits until the socket takes it.
-    pub(super) fn has_unsent(&self) -> bool {
-        self.has_unsent.load(Ordering::Acquire)
-    }
-
-    /// Sends what is left of the frame before.
-    #[inline]
-    pub(super) fn flush(&self, wait: Wait, meanwhile: &mut dyn FnMut(DecStrong)) -> Result<Attempt<()>> {
-        if self.has_unsent() {
-            return self.flush_frame(&mut lock(&self.unsent), wait, meanwhile);
-        }
-        Ok(Attempt::Done(()))
-    }
-
-    /// [`Connection::flush`], where the caller has it locked.
-    #[cold]
-    fn flush_frame(
-        &self,
-        unsent: &mut UnsentFrame,
-        wait: Wait,
-        meanwhile: &mut dyn FnMut(DecStrong),
-    ) -> Result<Attempt<()>> {
-        let outcome = self.push_frame(unsent, wait, meanwhile);
-        self.has_unsent.store(!unsent.is_empty(), Ordering::Release);
-        outcome
-    }
-
-    fn push_frame(
-        &self,
-        unsent: &mut UnsentFrame,
-        wait: Wait,
-        meanwhile: &mut dyn FnMut(DecStrong),
-    ) -> Result<Attempt<()>> {
-        while !unsent.is_empty() {
-            let fds: Vec<BorrowedFd<'_>> = unsent.fds.iter().map(AsFd::as_fd).collect();
-            match self.push(&unsent.bytes[unsent.at..], &fds)? {
-                Some(count) => {
-                    unsent.at += count;
-                    unsent.fds.clear();
-                }
-                None => {
-                    drop(fds);
-                    if let Attempt::Late = self.await_room(wait, meanwhile)? {
-                        return Ok(Attempt::Late);
-                    }
-                }
-            }
-        }
-        *unsent = UnsentFrame::default();
-        Ok(Attempt::Done(()))
-    }
-
-    /// Sends a frame, or some, all of whose descriptors go with the first byte. While the socket is full, references that
-    /// are given back are handed to `meanwhile`: the peer may be waiting for room, too. What the socket does not take in
-    /// time goes before the next frame.
-    pub(super) fn send(
-        &self,
-        frame: &[u8],
-        fds: &[BorrowedFd<'_>],
-        wait: Wait,
-        meanwhile: &mut dyn FnMut(DecStrong),
-    ) -> Result<Attempt<()>> {
-        if let Attempt::Late = self.flush(wait, meanwhile)? {
-            return Err(Error::OnewayFull(OnewayBacklog::Unknown));
-        }
-        let sent = self.push(frame, fds)?;
-        if sent == Some(frame.len()) {
-            return Ok(Attempt::Done(()));
-        }
-        self.send_rest(frame, sent, fds, wait, meanwhile)
-    }
-
-    /// The rest of [`Connection::send`], of which the socket took so much.
-    #[cold]
-    fn send_rest(
-        &self,
-        frame: &[u8],
-        sent: Option<usize>,
-        fds: &[BorrowedFd<'_>],
-        wait: Wait,
-        meanwhile: &mut dyn FnMut(DecStrong),
-    ) -> Result<Attempt<()>> {
-        let copies = fds.iter().filter(|_| sent.is_none()).map(BorrowedFd::try_clone_to_owned);
-        let fds = copies
-            .collect::<std::io::Result<_>>()
-            .map_err(|error| Error::io("cannot duplicate a descriptor to send it", error))?;
-        let unsent = &mut *lock(&self.unsent);
-        *unsent = UnsentFrame { bytes: frame[sent.unwrap_or(0)..].to_vec(), at: 0, fds };
-        self.flush_frame(unsent, wait, meanwhile)
-    }
-
     /// One attempt to send; `None` if the socket is full.
     fn push(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Option<usize>> {
         if fds.is_empty() {
@@ -318,15 +146,202 @@ impl Connection {
         }
         attempt(|| sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, SEND))
     }
+}
 
-    fn await_room(&self, wait: Wait, meanwhile: &mut dyn FnMut(DecStrong)) -> Result<Attempt<()>> {
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // The peer sees its end now, whatever the socket's close waits for.
+        self.shut_down();
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Connection {
+    pub(super) fn new(
+        socket: OwnedFd,
+        peer: CallingIdentity,
+        descriptors: bool,
+        charges: Vec<Charge>,
+    ) -> Self {
+        let (mut socket, mut others) = (PeerFd::new(socket, peer.uid), Vec::new());
+        for charge in charges {
+            match charge.resource() {
+                // Until it is closed.
+                Resource::Descriptors => socket = socket.charged(charge),
+                _ => others.push(charge),
+            }
+        }
+        let refuses = !descriptors && refuses_descriptors(socket.as_fd());
+        let socket = Socket { socket, peer, descriptors, refuses, _charges: others };
+        Connection { socket: Arc::new(socket), traffic: Traffic::default() }
+    }
+
+    pub(super) fn socket(&self) -> &Arc<Socket> {
+        &self.socket
+    }
+
+    /// The connection, for somebody else to have until [`Connection::take_back`]: meanwhile nobody uses this.
+    pub(super) fn lend(&mut self) -> Self {
+        Connection { socket: Arc::clone(&self.socket), traffic: std::mem::take(&mut self.traffic) }
+    }
+
+    /// What was lent is back.
+    pub(super) fn take_back(&mut self, lent: &mut Self) {
+        self.traffic = std::mem::take(&mut lent.traffic);
+    }
+
+    /// Waits for what comes next, and puts it in the place of what was in `frame`. `Err(Dead)` at the connection's end.
+    pub(super) fn receive(&mut self, wait: Wait, frame: &mut Frame) -> Result<Attempt<Came>> {
+        self.traffic.inbound.reuse(frame);
+        let mut is_over = false;
+        loop {
+            if let Some(came) = self.traffic.inbound.take(frame)? {
+                return Ok(Attempt::Done(came));
+            }
+            if is_over || matches!(self.fill(wait)?, Attempt::Late) {
+                return Ok(Attempt::Late);
+            }
+            is_over = wait.is_over();
+        }
+    }
+
+    /// Takes the memory of a frame that was read: what comes next is read into it.
+    pub(super) fn reuse(&mut self, frame: &mut Frame) {
+        self.traffic.inbound.reuse(frame);
+    }
+
+    /// A frame that keeps no more memory than its body takes: for one that waits.
+    pub(super) fn compact(&mut self, mut frame: Frame) -> Frame {
+        let Some(compact) = frame.compacted() else { return frame };
+        self.reuse(&mut frame);
+        compact
+    }
+
+    fn fill(&mut self, wait: Wait) -> Result<Attempt<()>> {
+        let Connection { socket, traffic: Traffic { inbound, .. } } = self;
+        let mut flags = RecvFlags::DONTWAIT;
+        match wait {
+            Wait::Forever => flags = RecvFlags::empty(),
+            Wait::No => {}
+            Wait::Until(end) => {
+                if socket.poll(PollFlags::IN, Some(end))?.is_empty() {
+                    return Ok(Attempt::Late);
+                }
+            }
+        }
+        let received = if socket.refuses {
+            // Quicker by 0.3 us: the kernel need not say what came along.
+            recv(&socket.socket, spare_capacity(inbound.room()), flags).map(|(len, _)| (len, Vec::new()))
+        } else {
+            // Descriptors that come although none may are taken, too: without room for them the kernel closes them here.
+            receive_bytes(socket.as_fd(), inbound.room(), flags).map(|Received { len, fds, .. }| (len, fds))
+        };
+        let fds = match received {
+            Ok((0, _)) => return Err(Error::Dead),
+            Ok((_, fds)) => fds,
+            Err(Errno::INTR) => return Ok(Attempt::Done(())),
+            Err(Errno::AGAIN) if matches!(wait, Wait::No) => return Ok(Attempt::Late),
+            Err(Errno::AGAIN) => return Ok(Attempt::Done(())),
+            Err(Errno::CONNRESET | Errno::PIPE | Errno::NOTCONN | Errno::TIMEDOUT) => {
+                return Err(Error::Dead);
+            }
+            Err(error) => return Err(Error::io("cannot receive from an RPC connection", error)),
+        };
+        let fds = if fds.is_empty() { Vec::new() } else { socket.count_arrived(fds)? };
+        inbound.came(fds);
+        Ok(Attempt::Done(()))
+    }
+
+    /// Whether the peer takes more now: a call that nobody waits for is refused rather than blocked.
+    pub(super) fn takes_more(&mut self) -> Result<bool> {
+        let Attempt::Done(()) = self.flush(Wait::No, &mut |_| ())? else { return Ok(false) };
+        Ok(!self.socket.poll(PollFlags::OUT, Some(Instant::now()))?.is_empty())
+    }
+
+    /// Whether the rest of a frame waits until the socket takes it.
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.traffic.unsent.is_empty()
+    }
+
+    /// Sends what is left of the frame before.
+    #[inline]
+    pub(super) fn flush(&mut self, wait: Wait, meanwhile: &mut dyn FnMut(DecStrong)) -> Result<Attempt<()>> {
+        if self.has_unsent() { self.flush_frame(wait, meanwhile) } else { Ok(Attempt::Done(())) }
+    }
+
+    #[cold]
+    fn flush_frame(&mut self, wait: Wait, meanwhile: &mut dyn FnMut(DecStrong)) -> Result<Attempt<()>> {
+        while self.has_unsent() {
+            let unsent = &mut self.traffic.unsent;
+            let fds: Vec<BorrowedFd<'_>> = unsent.fds.iter().map(AsFd::as_fd).collect();
+            match self.socket.push(&unsent.bytes[unsent.at..], &fds)? {
+                Some(count) => {
+                    unsent.at += count;
+                    unsent.fds.clear();
+                }
+                None => {
+                    drop(fds);
+                    if let Attempt::Late = self.await_room(wait, meanwhile)? {
+                        return Ok(Attempt::Late);
+                    }
+                }
+            }
+        }
+        self.traffic.unsent = UnsentFrame::default();
+        Ok(Attempt::Done(()))
+    }
+
+    /// Sends a frame, or some, all of whose descriptors go with the first byte. While the socket is full, references that
+    /// are given back are handed to `meanwhile`: the peer may be waiting for room, too. What the socket does not take in
+    /// time goes before the next frame.
+    pub(super) fn send(
+        &mut self,
+        frame: &[u8],
+        fds: &[BorrowedFd<'_>],
+        wait: Wait,
+        meanwhile: &mut dyn FnMut(DecStrong),
+    ) -> Result<Attempt<()>> {
+        if let Attempt::Late = self.flush(wait, meanwhile)? {
+            return Err(Error::OnewayFull(OnewayBacklog::Unknown));
+        }
+        let sent = self.socket.push(frame, fds)?;
+        if sent == Some(frame.len()) {
+            return Ok(Attempt::Done(()));
+        }
+        self.send_rest(frame, sent, fds, wait, meanwhile)
+    }
+
+    /// The rest of [`Connection::send`], of which the socket took so much.
+    #[cold]
+    fn send_rest(
+        &mut self,
+        frame: &[u8],
+        sent: Option<usize>,
+        fds: &[BorrowedFd<'_>],
+        wait: Wait,
+        meanwhile: &mut dyn FnMut(DecStrong),
+    ) -> Result<Attempt<()>> {
+        let copies = fds.iter().filter(|_| sent.is_none()).map(BorrowedFd::try_clone_to_owned);
+        let fds = copies
+            .collect::<std::io::Result<_>>()
+            .map_err(|error| Error::io("cannot duplicate a descriptor to send it", error))?;
+        self.traffic.unsent = UnsentFrame { bytes: frame[sent.unwrap_or(0)..].to_vec(), at: 0, fds };
+        self.flush_frame(wait, meanwhile)
+    }
+
+    fn await_room(&mut self, wait: Wait, meanwhile: &mut dyn FnMut(DecStrong)) -> Result<Attempt<()>> {
         let end = match wait {
             Wait::No => return Ok(Attempt::Late),
             Wait::Until(_) if wait.is_over() => return Ok(Attempt::Late),
             Wait::Until(end) => Some(end),
             Wait::Forever => None,
         };
-        let ready = self.poll(PollFlags::OUT | PollFlags::IN, end)?;
+        let ready = self.socket.poll(PollFlags::OUT | PollFlags::IN, end)?;
         if ready.contains(PollFlags::IN) {
             let mut frame = Frame::default();
             while !wait.is_over() {
@@ -341,21 +356,20 @@ impl Connection {
     }
 
     /// Reads exactly so many bytes, before there are frames.
-    pub(super) fn receive_raw<const N: usize>(&self, wait: Wait) -> Result<[u8; N]> {
-        let mut inbound = lock(&self.inbound);
-        while inbound.held().len() < N {
-            if let Attempt::Late = self.fill(&mut inbound, wait)? {
+    pub(super) fn receive_raw<const N: usize>(&mut self, wait: Wait) -> Result<[u8; N]> {
+        while self.traffic.inbound.held().len() < N {
+            if let Attempt::Late = self.fill(wait)? {
                 return Err(Error::Protocol("it does not finish setting the connection up".into()));
             }
         }
         let mut raw = [0; N];
-        raw.copy_from_slice(&inbound.held()[..N]);
-        inbound.advance(N);
+        raw.copy_from_slice(&self.traffic.inbound.held()[..N]);
+        self.traffic.inbound.advance(N);
         Ok(raw)
     }
 
     /// Sends bytes before there are frames.
-    pub(super) fn send_raw(&self, bytes: &[u8], wait: Wait) -> Result<()> {
+    pub(super) fn send_raw(&mut self, bytes: &[u8], wait: Wait) -> Result<()> {
         match self.send(bytes, &[], wait, &mut |_| ())? {
             Attempt::Done(()) => Ok(()),
             Attempt::Late => Err(Error::Protocol("it does not read what sets the connection up".into())),
@@ -385,19 +399,6 @@ pub(super) fn unexpected() -> Error {
     Error::Protocol("a call or a reply where none is expected".into())
 }
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        // The peer sees its end now, whatever the socket's close waits for.
-        self.shut_down();
-    }
-}
-
-impl AsFd for Connection {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
@@ -420,7 +421,7 @@ mod tests {
         bytes
     }
 
-    fn next_of(connection: &Connection) -> (Came, Frame) {
+    fn next_of(connection: &mut Connection) -> (Came, Frame) {
         let (mut frame, soon) = (Frame::default(), Wait::Until(Instant::now() + Duration::from_secs(60)));
         match connection.receive(soon, &mut frame).unwrap() {
             Attempt::Done(came) => (came, frame),
@@ -428,7 +429,7 @@ mod tests {
         }
     }
 
-    fn next(connection: &Connection) -> Frame {
+    fn next(connection: &mut Connection) -> Frame {
         next_of(connection).1
     }
 
@@ -438,23 +439,24 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_frame_that_was_read_is_for_the_next_and_none_is_kept_for_one_that_waits() {
-        let (one, other) = pair();
-        let send = || one.send(&frame(100), &[], Wait::Forever, &mut nothing).unwrap();
+        let (mut one, mut other) = pair();
+        let mut send = || one.send(&frame(100), &[], Wait::Forever, &mut nothing).unwrap();
         send();
-        let mut waits = other.compact(next(&other));
+        let came = next(&mut other);
+        let mut waits = other.compact(came);
         assert_eq!((waits.bytes.capacity(), waits.body()), (100, &frame(100)[HEADER..]));
         send();
-        let mut read = next(&other);
+        let mut read = next(&mut other);
         let memory = read.bytes.as_ptr();
         other.reuse(&mut waits);
         other.reuse(&mut read);
         send();
-        assert_eq!(next(&other).bytes.as_ptr(), memory);
+        assert_eq!(next(&mut other).bytes.as_ptr(), memory);
     }
 
     #[test]
     fn what_comes_is_read_into_memory_that_is_brought_unless_that_is_too_much() {
-        let (one, other) = pair();
+        let (mut one, mut other) = pair();
         let much = MOST_READ;
         for (brought, used) in [(READ - 1, READ), (READ + 1, READ + 1), (much, much), (much + 1, READ)] {
             one.send(&frame(100), &[], Wait::Forever, &mut nothing).unwrap();
@@ -471,21 +473,21 @@ mod tests {
     fn where_no_descriptor_may_travel_none_is_kept_and_new_kernels_let_none_come() {
         let (one, other) = UnixStream::pair().unwrap();
         crate::shm::refuse_descriptors(other.as_fd());
-        let [one, other] =
+        let [mut one, mut other] =
             [one, other].map(|end| Connection::new(end.into(), CallingIdentity::own(), false, Vec::new()));
-        assert!(!one.refuses);
+        assert!(!one.socket.refuses);
         let (end, _writer) = std::io::pipe().unwrap();
         let sent = one.send(&frame(1), &[end.as_fd()], Wait::Forever, &mut nothing);
         // Linux 6.16.
-        assert_eq!(sent.is_err(), other.refuses);
+        assert_eq!(sent.is_err(), other.socket.refuses);
         one.send(&frame(2), &[], Wait::Forever, &mut nothing).unwrap();
-        let came = next(&other);
-        assert_eq!((came.body().len(), came.fds.len()), (if other.refuses { 2 } else { 1 }, 0));
+        let came = next(&mut other);
+        assert_eq!((came.body().len(), came.fds.len()), (if other.socket.refuses { 2 } else { 1 }, 0));
     }
 
     #[test]
     fn frames_of_every_size_arrive_whole_however_they_are_cut() {
-        let (one, other) = pair();
+        let (mut one, mut other) = pair();
         for len in [0, 1, READ - HEADER, READ, 100_000, MOST_BODY] {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
@@ -496,7 +498,7 @@ mod tests {
                     }
                 });
                 for _ in 0..3 {
-                    let (came, got) = next_of(&other);
+                    let (came, got) = next_of(&mut other);
                     assert_eq!((came, got.body()), (Came::Call, &frame(len)[HEADER..]));
                 }
             });
@@ -507,25 +509,25 @@ mod tests {
 
     #[test]
     fn descriptors_come_with_the_frame_that_they_were_sent_with() {
-        let (one, other) = pair();
+        let (mut one, mut other) = pair();
         let (end, _writer) = std::io::pipe().unwrap();
         let whole = frame(5);
         for fds in [0, 2, 0, 0, 1, 3] {
             let fds = vec![end.as_fd(); fds];
             one.send(&whole, &fds, Wait::Forever, &mut nothing).unwrap();
         }
-        let counts: Vec<usize> = (0..6).map(|_| next(&other).fds.len()).collect();
+        let counts: Vec<usize> = (0..6).map(|_| next(&mut other).fds.len()).collect();
         assert_eq!(counts, [0, 2, 0, 0, 1, 3]);
         // In pieces of which the first has the descriptor.
         one.send(&[&whole, &whole[..3]].concat(), &[], Wait::Forever, &mut nothing).unwrap();
         one.send(&whole[3..], &[], Wait::Forever, &mut nothing).unwrap();
         one.send(&whole[..3], &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
         one.send(&[&whole[3..], &whole].concat(), &[], Wait::Forever, &mut nothing).unwrap();
-        let counts: Vec<usize> = (0..4).map(|_| next(&other).fds.len()).collect();
+        let counts: Vec<usize> = (0..4).map(|_| next(&mut other).fds.len()).collect();
         assert_eq!(counts, [0, 0, 1, 0]);
         // Whoever waits for the next frame holds none of the one before.
         one.send(&whole, &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
-        let mut frame = next(&other);
+        let mut frame = next(&mut other);
         assert_eq!(frame.fds.len(), 1);
         assert!(matches!(other.receive(Wait::No, &mut frame).unwrap(), Attempt::Late));
         assert!(frame.fds.is_empty() && frame.bytes.is_empty());
@@ -533,18 +535,18 @@ mod tests {
 
     #[test]
     fn references_right_in_front_of_a_reply_come_with_it_and_their_descriptors_do_not() {
-        let (one, other) = pair();
+        let (mut one, mut other) = pair();
         let (end, _writer) = std::io::pipe().unwrap();
         let dec = DecStrong { address: Address::new(1, true), amount: 1 };
         let reply = [&FrameHeader::encode(Command::Reply, 3).unwrap()[..], &[1, 2, 3]].concat();
-        let send = |bytes: &[u8], fds: &[BorrowedFd<'_>]| {
+        let mut send = |bytes: &[u8], fds: &[BorrowedFd<'_>]| {
             one.send(bytes, fds, Wait::Forever, &mut nothing).unwrap();
         };
         send(&dec.frame(), &[end.as_fd()]);
         send(&[&reply[..], &dec.frame(), &dec.frame(), &reply, &dec.frame(), &frame(1)].concat(), &[]);
         let mut had = Vec::new();
         for _ in 0..6 {
-            let (came, got) = next_of(&other);
+            let (came, got) = next_of(&mut other);
             had.push((came, got.back, got.fds.len()));
         }
         let alone = (Came::References(dec), None, 0);
@@ -553,13 +555,13 @@ mod tests {
         // In one read, where the descriptor is the reply's.
         send(&dec.frame(), &[]);
         send(&reply, &[end.as_fd()]);
-        let (came, got) = next_of(&other);
+        let (came, got) = next_of(&mut other);
         assert_eq!((came, got.back, got.fds.len()), (Came::Reply, Some(dec), 1));
     }
 
     #[test]
     fn who_waits_for_room_takes_what_comes_and_what_was_begun_is_finished_first() {
-        let (one, other) = pair();
+        let (mut one, mut other) = pair();
         let whole = frame(MOST_BODY);
         let sent = one.send(&whole, &[], Wait::No, &mut nothing).unwrap();
         assert!(matches!(sent, Attempt::Late) && one.has_unsent());
@@ -570,7 +572,7 @@ mod tests {
         other.send(&dec.frame(), &[], Wait::Forever, &mut nothing).unwrap();
         let mut came = 0;
         std::thread::scope(|scope| {
-            let reader = scope.spawn(|| (next(&other).body().len(), next(&other).body().len()));
+            let reader = scope.spawn(|| (next(&mut other).body().len(), next(&mut other).body().len()));
             let mut count = |given: DecStrong| {
                 assert_eq!(given, dec);
                 came += 1;
@@ -580,18 +582,18 @@ mod tests {
             assert_eq!(reader.join().unwrap(), (MOST_BODY, 1));
         });
         if came == 0 {
-            assert_eq!(next_of(&one).0, Came::References(dec));
+            assert_eq!(next_of(&mut one).0, Came::References(dec));
         }
         assert!(one.takes_more().unwrap() && !one.has_unsent());
     }
 
     #[test]
     fn a_header_alone_makes_nobody_reserve_memory() {
-        let (one, other) = pair();
+        let (mut one, mut other) = pair();
         one.send_raw(&FrameHeader::encode(Command::Transact, MOST_BODY).unwrap(), Wait::Forever).unwrap();
         let soon = Wait::Until(Instant::now() + Duration::from_millis(20));
         assert!(matches!(other.receive(soon, &mut Frame::default()).unwrap(), Attempt::Late));
-        assert!(lock(&other.inbound).bytes.capacity() <= 2 * READ);
+        assert!(other.traffic.inbound.bytes.capacity() <= 2 * READ);
     }
 
     #[test]
@@ -599,8 +601,8 @@ mod tests {
         let (one, other) = UnixStream::pair().unwrap();
         let who = CallingIdentity { pid: 1, uid: 65_001, gid: 65_001 };
         let _all = crate::ledger::use_up(who, Resource::Descriptors);
-        let one = Connection::new(one.into(), CallingIdentity::own(), true, Vec::new());
-        let other = Connection::new(other.into(), who, true, Vec::new());
+        let mut one = Connection::new(one.into(), CallingIdentity::own(), true, Vec::new());
+        let mut other = Connection::new(other.into(), who, true, Vec::new());
         let (end, _writer) = std::io::pipe().unwrap();
         one.send(&frame(1), &[end.as_fd()], Wait::Forever, &mut nothing).unwrap();
         let received = other.receive(Wait::Forever, &mut Frame::default());

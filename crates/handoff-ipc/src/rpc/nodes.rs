@@ -387,7 +387,7 @@ mod tests {
         let connection = Connection::new(here.into(), peer, false, Vec::new());
         let mut queued = 0;
         let mut come = |number| {
-            let admitted = session.waiting.admit(1, &connection, Wait::Forever, || true).unwrap();
+            let admitted = session.waiting.admit(1, connection.socket(), Wait::Forever, || true).unwrap();
             let Attempt::Done(admitted) = admitted else { unreachable!("it waits without an end") };
             session
                 .nodes()

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::{Attempt, Connection, Wait};
+use super::connection::{Attempt, Socket, Wait};
 use super::inbound::Frame;
 use crate::identity::CallingIdentity;
 use crate::ledger::{self, Charge, Resource};
@@ -67,7 +67,7 @@ impl SessionQueue {
     pub(super) fn admit(
         self: &Arc<Self>,
         bytes: u64,
-        connection: &Connection,
+        socket: &Socket,
         wait: Wait,
         is_next: impl Fn() -> bool,
     ) -> Result<Attempt<Admission>> {
@@ -84,7 +84,7 @@ impl SessionQueue {
                 match ledger::charge(self.peer, Resource::Oneway, bytes) {
                     Ok(charge) => return Ok(Attempt::Done(self.count(held, bytes, charge))),
                     // What others hold may stay for ever. What the session itself holds is served, and makes room.
-                    Err(_) if connection.is_ended()? => return Err(Error::Dead),
+                    Err(_) if socket.is_ended()? => return Err(Error::Dead),
                     Err(_) => {}
                 }
             }

@@ -240,10 +240,10 @@ impl ServerState {
 
     fn begin(self: &Arc<Self>, socket: OwnedFd, peer: CallingIdentity, charges: Vec<Charge>) -> Result<()> {
         let passes = self.options.descriptors && self.options.address.passes_descriptors();
-        let connection = Arc::new(Connection::new(socket, peer, passes, charges));
+        let connection = Connection::new(socket, peer, passes, charges);
         let shared = Arc::clone(self);
         let serve = move || {
-            if let Err(error) = shared.establish(&connection, peer) {
+            if let Err(error) = shared.establish(connection, peer) {
                 tracing::debug!("an RPC connection of process {} was given up: {error}", peer.told().pid);
             }
         };
@@ -255,7 +255,7 @@ impl ServerState {
     }
 
     /// Learns what a connection is for, and serves it.
-    fn establish(&self, connection: &Arc<Connection>, peer: CallingIdentity) -> Result<()> {
+    fn establish(&self, mut connection: Connection, peer: CallingIdentity) -> Result<()> {
         let soon = Wait::Until(Instant::now() + SETUP);
         let header = ConnectionHeader::decode(&connection.receive_raw(soon)?)?;
         let session = if header.joins {
@@ -264,26 +264,28 @@ impl ServerState {
             // The id is a secret, and no more than one user's.
             session.filter(|session| session.peer().uid == peer.uid).ok_or(Error::UnknownObject(0))?
         } else {
-            self.open(&header, peer, connection, soon)?
+            self.open(&header, peer, &mut connection, soon)?
         };
         if header.incoming {
             // First, as the client goes on when it is told. Who calls it meanwhile waits for the connection.
-            let taken = session.add_outgoing(Arc::clone(connection))?;
-            let sent = connection.send_raw(&INIT, soon);
+            let mut taken = session.add_outgoing(connection)?;
+            let sent = taken.connection.send_raw(&INIT, soon);
+            let socket = Arc::clone(taken.connection.socket());
             drop(taken);
-            return sent.inspect_err(|_| session.remove_outgoing(connection));
+            return sent.inspect_err(|_| session.remove_outgoing(&socket));
         }
         let served = connection.receive_raw(soon).and_then(|init: [u8; INIT.len()]| {
             if init[..4] != INIT[..4] {
                 return Err(Error::Protocol("a connection that does not begin as one".into()));
             }
-            session.add_incoming(connection)
+            session.add_incoming(connection.socket())
         });
-        let outcome = served.and_then(|()| calls::serve_connection(&Arc::downgrade(&session), connection));
+        let outcome =
+            served.and_then(|()| calls::serve_connection(&Arc::downgrade(&session), &mut connection));
         if let Err(error @ Error::Protocol(_)) = &outcome {
             session.broke(error);
         }
-        if session.remove_incoming(connection) == 0 {
+        if session.remove_incoming(connection.socket()) == 0 {
             let gone = lock(&self.sessions).remove(&session.terms().id);
             session.end();
             drop(gone);
@@ -298,7 +300,7 @@ impl ServerState {
         &self,
         header: &ConnectionHeader,
         peer: CallingIdentity,
-        connection: &Connection,
+        connection: &mut Connection,
         soon: Wait,
     ) -> Result<Arc<Session>> {
         let wanted = header.descriptors == Descriptors::Unix;

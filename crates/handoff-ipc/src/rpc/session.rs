@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connection::{Attempt, Connection, Wait, unexpected};
+use super::connection::{Attempt, Connection, Socket, Wait, unexpected};
 use super::inbound::{Came, Frame};
 use super::nodes::Nodes;
 use super::oneway::SessionQueue;
@@ -101,7 +101,7 @@ impl Drop for LockedNodes<'_> {
 #[derive(Default)]
 struct Connections {
     outgoing: Vec<OutgoingConnection>,
-    incoming: Vec<Arc<Connection>>,
+    incoming: Vec<Arc<Socket>>,
     // Those that are being made.
     opening: usize,
     // Threads that wait for one.
@@ -111,7 +111,8 @@ struct Connections {
 }
 
 struct OutgoingConnection {
-    connection: Arc<Connection>,
+    // Lent while it is busy.
+    connection: Connection,
     // Whether it is for oneway calls.
     oneway: bool,
     is_busy: bool,
@@ -123,44 +124,67 @@ struct OutgoingConnection {
 /// So many calls on a connection, and it is not watched for as long as calls follow each other.
 const FOLLOW: u32 = 64;
 
+/// A connection whose peer's thread waits while this thread serves its call. Calls back to that peer, and references, go over
+/// it, one after the other.
+struct ServedConnection {
+    session: *const Session,
+    // None while it is in use.
+    connection: Option<Connection>,
+}
+
 thread_local! {
-    // Connections whose peer's thread waits while this thread serves its call, the innermost last.
-    static SERVING: RefCell<Vec<(*const Session, Arc<Connection>)>> = const { RefCell::new(Vec::new()) };
+    // The innermost last.
+    static SERVING: RefCell<Vec<ServedConnection>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A call that this thread serves, until it goes.
-pub(super) struct ServeGuard(());
+/// A call that this thread serves, until it goes. Its connection is lent meanwhile.
+pub(super) struct ServeGuard<'a> {
+    connection: &'a mut Connection,
+}
 
-impl ServeGuard {
-    pub(super) fn begin(session: &Arc<Session>, connection: &Arc<Connection>) -> Self {
-        SERVING.with_borrow_mut(|all| all.push((Arc::as_ptr(session), Arc::clone(connection))));
-        ServeGuard(())
+impl<'a> ServeGuard<'a> {
+    pub(super) fn begin(session: &Arc<Session>, connection: &'a mut Connection) -> Self {
+        let served = ServedConnection { session: Arc::as_ptr(session), connection: Some(connection.lend()) };
+        SERVING.with_borrow_mut(|all| all.push(served));
+        ServeGuard { connection }
     }
 }
 
-impl Drop for ServeGuard {
+impl Drop for ServeGuard<'_> {
     fn drop(&mut self) {
-        let _served = SERVING.with_borrow_mut(Vec::pop);
+        let served = SERVING.with_borrow_mut(Vec::pop);
+        if let Some(mut lent) = served.and_then(|served| served.connection) {
+            self.connection.take_back(&mut lent);
+        }
     }
+}
+
+/// Where a connection goes back to.
+enum Origin {
+    Outgoing,
+    /// The call with this number, from outside, of those that the thread serves.
+    Served(usize),
 }
 
 /// A connection that the calling thread has to itself.
 pub(super) struct ExclusiveConnection<S: Deref<Target = Session>> {
     session: S,
-    pub(super) connection: Arc<Connection>,
-    // Not another call's, in which this one is nested.
-    goes_back: bool,
+    pub(super) connection: Connection,
+    // None once it is somebody else's.
+    origin: Option<Origin>,
 }
 
 impl ExclusiveConnection<&Session> {
-    /// The same, for another thread.
+    /// The same, for another thread. It is never a served call's: a call that may be late has none of those.
     pub(super) fn keep(mut self, session: &Arc<Session>) -> ExclusiveConnection<Arc<Session>> {
-        let goes_back = std::mem::take(&mut self.goes_back);
-        ExclusiveConnection {
-            session: Arc::clone(session),
-            connection: Arc::clone(&self.connection),
-            goes_back,
-        }
+        let (session, origin) = (Arc::clone(session), self.origin.take());
+        ExclusiveConnection { session, connection: self.connection.lend(), origin }
+    }
+
+    /// It failed a call.
+    pub(super) fn failed(&self, error: Error) -> Error {
+        self.session.failed(self.connection.socket(), &error);
+        error
     }
 }
 
@@ -172,8 +196,17 @@ impl ExclusiveConnection<Arc<Session>> {
 
 impl<S: Deref<Target = Session>> Drop for ExclusiveConnection<S> {
     fn drop(&mut self) {
-        if self.goes_back {
-            self.session.put_back(&self.connection);
+        match self.origin {
+            Some(Origin::Outgoing) => self.session.put_back(&mut self.connection),
+            Some(Origin::Served(number)) => {
+                let back = Some(self.connection.lend());
+                SERVING.with_borrow_mut(|all| {
+                    if let Some(served) = all.get_mut(number) {
+                        served.connection = back;
+                    }
+                });
+            }
+            None => {}
         }
     }
 }
@@ -273,11 +306,11 @@ impl Session {
     }
 
     /// Adds a connection for this process's calls, which carries none until what is returned is dropped.
-    pub(super) fn add_outgoing(self: &Arc<Self>, connection: Arc<Connection>) -> Result<Taken<'_>> {
+    pub(super) fn add_outgoing(self: &Arc<Self>, connection: Connection) -> Result<Taken<'_>> {
         self.add(connection, false)
     }
 
-    fn add(self: &Arc<Self>, connection: Arc<Connection>, oneway: bool) -> Result<Taken<'_>> {
+    fn add(self: &Arc<Self>, mut connection: Connection, oneway: bool) -> Result<Taken<'_>> {
         let mut all = lock(&self.connections);
         let limit = if self.is_server() { self.most_incoming } else { self.most_outgoing };
         if all.outgoing.len() >= limit || self.is_over() {
@@ -287,21 +320,16 @@ impl Session {
         }
         // A server has those that its client made, and takes the second one for oneway calls.
         let oneway = oneway || self.is_server() && all.outgoing.len() == 1;
-        let made = OutgoingConnection {
-            connection: Arc::clone(&connection),
-            oneway,
-            is_busy: true,
-            is_watched: true,
-            calls: 0,
-        };
+        let lent = connection.lend();
+        let made = OutgoingConnection { connection, oneway, is_busy: true, is_watched: true, calls: 0 };
         all.outgoing.push(made);
         drop(all);
-        self.watch.add(self, &connection).inspect_err(|_| self.remove_outgoing(&connection))?;
-        Ok(ExclusiveConnection { session: self, connection, goes_back: true })
+        self.watch.add(self, lent.socket()).inspect_err(|_| self.remove_outgoing(lent.socket()))?;
+        Ok(ExclusiveConnection { session: self, connection: lent, origin: Some(Origin::Outgoing) })
     }
 
     /// Adds a connection for the peer's calls, which the calling thread serves.
-    pub(super) fn add_incoming(&self, connection: &Arc<Connection>) -> Result<()> {
+    pub(super) fn add_incoming(&self, socket: &Arc<Socket>) -> Result<()> {
         let mut all = lock(&self.connections);
         if all.incoming.len() >= self.most_incoming || self.is_over() {
             let most = self.most_incoming;
@@ -309,31 +337,31 @@ impl Session {
                 "a session has {most} connections for calls, and no more"
             )));
         }
-        all.incoming.push(Arc::clone(connection));
+        all.incoming.push(Arc::clone(socket));
         Ok(())
     }
 
     /// The connection has ended; gives how many for the peer's calls are left.
-    pub(super) fn remove_incoming(&self, connection: &Arc<Connection>) -> usize {
+    pub(super) fn remove_incoming(&self, socket: &Arc<Socket>) -> usize {
         let mut all = lock(&self.connections);
-        all.incoming.retain(|other| !Arc::ptr_eq(other, connection));
+        all.incoming.retain(|other| !Arc::ptr_eq(other, socket));
         all.incoming.len()
     }
 
     /// The connection has ended that this process called the peer on.
-    pub(super) fn remove_outgoing(&self, connection: &Arc<Connection>) {
+    pub(super) fn remove_outgoing(&self, socket: &Arc<Socket>) {
         if !self.is_server() {
             return self.end();
         }
         // The client may have calls of its own on their way to this process, on other connections.
-        lock(&self.connections).outgoing.retain(|other| !Arc::ptr_eq(&other.connection, connection));
+        lock(&self.connections).outgoing.retain(|other| !Arc::ptr_eq(other.connection.socket(), socket));
         self.is_available.notify_all();
     }
 
     /// A connection that this process called the peer on failed a call: what else it means.
-    pub(super) fn failed(&self, connection: &Arc<Connection>, error: &Error) {
+    pub(super) fn failed(&self, socket: &Arc<Socket>, error: &Error) {
         match error {
-            Error::Dead => self.remove_outgoing(connection),
+            Error::Dead => self.remove_outgoing(socket),
             Error::Protocol(_) | Error::Io { .. } => self.broke(error),
             // The call was not sent.
             _ => {}
@@ -350,19 +378,24 @@ impl Session {
         self.end();
     }
 
-    /// Whether the calling thread serves a call of the peer that waits for it.
-    fn nested(&self) -> Option<Arc<Connection>> {
-        SERVING.with_borrow(|all| {
-            let own = all.iter().rev().find(|(session, _)| std::ptr::eq(*session, self));
-            own.map(|(_, connection)| Arc::clone(connection))
+    /// The connection of the innermost call of the peer that this thread serves, unless it is in use.
+    fn nested(&self) -> Option<Taken<'_>> {
+        SERVING.with_borrow_mut(|all| {
+            let mut own =
+                all.iter_mut().enumerate().rev().filter(|(_, served)| std::ptr::eq(served.session, self));
+            let (number, connection) =
+                own.find_map(|(number, served)| Some((number, served.connection.take()?)))?;
+            Some(ExclusiveConnection { session: self, connection, origin: Some(Origin::Served(number)) })
         })
     }
 
     /// A connection for one call. One with an end needs a connection whose thread can be left, so that it cannot be
     /// nested in the call that this thread serves.
     pub(super) fn take(self: &Arc<Self>, oneway: bool, wait: Wait) -> Result<Attempt<Taken<'_>>> {
-        if let (false, Wait::Forever, Some(connection)) = (oneway, wait, self.nested()) {
-            return Ok(Attempt::Done(ExclusiveConnection { session: self, connection, goes_back: false }));
+        if let (false, Wait::Forever) = (oneway, wait) {
+            if let Some(nested) = self.nested() {
+                return Ok(Attempt::Done(nested));
+            }
         }
         let mut all = lock(&self.connections);
         loop {
@@ -424,7 +457,7 @@ impl Session {
         let Side::Client { open } = &self.side else { return Err(Error::Dead) };
         all.opening += 1;
         drop(all);
-        let opened = open(self).and_then(|connection| self.add(Arc::new(connection), oneway));
+        let opened = open(self).and_then(|connection| self.add(connection, oneway));
         let mut all = lock(&self.connections);
         all.opening -= 1;
         let can_do_without = !all.outgoing.is_empty();
@@ -454,22 +487,27 @@ impl Session {
         // Acknowledgements of oneway calls have to be seen in any case.
         if idle.calls >= FOLLOW && idle.is_watched && !idle.oneway {
             idle.is_watched = false;
-            self.watch.leave(&idle.connection);
+            self.watch.leave(idle.connection.socket());
         }
-        let connection = Arc::clone(&idle.connection);
-        ExclusiveConnection { session: self, connection, goes_back: true }
+        let connection = idle.connection.lend();
+        ExclusiveConnection { session: self, connection, origin: Some(Origin::Outgoing) }
     }
 
-    fn put_back(&self, connection: &Arc<Connection>) {
-        let unsent = connection.has_unsent();
+    fn put_back(&self, lent: &mut Connection) {
+        let unsent = lent.has_unsent();
         let mut all = lock(&self.connections);
-        let found = all.outgoing.iter_mut().find(|other| Arc::ptr_eq(&other.connection, connection));
+        let found =
+            all.outgoing.iter_mut().find(|other| Arc::ptr_eq(other.connection.socket(), lent.socket()));
         // Not there: it has ended meanwhile.
-        let is_there = found.map(|found| found.is_busy = false).is_some();
+        let is_there = found.is_some();
+        if let Some(found) = found {
+            found.connection.take_back(lent);
+            found.is_busy = false;
+        }
         let is_awaited = all.waiting > 0;
         drop(all);
         if is_there && (unsent || self.awaits.load(Ordering::Acquire)) {
-            self.watch.ask(connection, unsent);
+            self.watch.ask(lent.socket(), unsent);
         }
         // A system call, which most calls need not make.
         if is_awaited {
@@ -489,27 +527,27 @@ impl Session {
         for other in all.outgoing.iter_mut().filter(|other| !other.is_watched) {
             if std::mem::take(&mut other.calls) == 0 {
                 other.is_watched = true;
-                self.watch.take_back(&other.connection);
+                self.watch.take_back(other.connection.socket());
             }
         }
         all.outgoing.iter().any(|other| !other.is_watched)
     }
 
     /// An idle connection has something to read, or room: by the thread that watches it.
-    pub(super) fn attend(&self, connection: &Arc<Connection>) {
+    pub(super) fn attend(&self, socket: &Arc<Socket>) {
         let mut all = lock(&self.connections);
-        let found = all.outgoing.iter_mut().find(|other| Arc::ptr_eq(&other.connection, connection));
+        let found = all.outgoing.iter_mut().find(|other| Arc::ptr_eq(other.connection.socket(), socket));
         let Some(found) = found.filter(|found| !found.is_busy) else { return };
-        let taken = self.have(found);
+        let mut taken = self.have(found);
         drop(all);
-        let outcome = self.read_idle(connection);
+        let outcome = self.read_idle(&mut taken.connection);
         drop(taken);
         if outcome.is_err() {
-            self.remove_outgoing(connection);
+            self.remove_outgoing(socket);
         }
     }
 
-    fn read_idle(&self, connection: &Connection) -> Result<()> {
+    fn read_idle(&self, connection: &mut Connection) -> Result<()> {
         connection.flush(Wait::No, &mut |dec| self.acknowledge(dec))?;
         let mut frame = Frame::default();
         while let Attempt::Done(came) = connection.receive(Wait::No, &mut frame)? {
@@ -538,25 +576,19 @@ impl Session {
         if self.is_over() || !self.owes() {
             return;
         }
-        let nested = self.nested();
-        let Some(taken) = nested
-            .map(|connection| ExclusiveConnection { session: self, connection, goes_back: false })
-            .or_else(|| self.take_idle())
-        else {
-            return;
-        };
-        if let Err(error) = self.give_back_on(&taken.connection) {
-            self.failed(&taken.connection, &error);
+        let Some(mut taken) = self.nested().or_else(|| self.take_idle()) else { return };
+        if let Err(error) = self.give_back_on(&mut taken.connection) {
+            taken.failed(error);
         }
     }
 
     /// The same, on a connection that the calling thread has.
     #[inline]
-    pub(super) fn give_back_on(&self, connection: &Connection) -> Result<()> {
+    pub(super) fn give_back_on(&self, connection: &mut Connection) -> Result<()> {
         if self.owes() { self.give_back_all(connection) } else { Ok(()) }
     }
 
-    fn give_back_all(&self, connection: &Connection) -> Result<()> {
+    fn give_back_all(&self, connection: &mut Connection) -> Result<()> {
         // First: what does not go now stays where it is, however often somebody comes to give it back.
         if let Attempt::Late = connection.flush(Wait::No, &mut |dec| self.acknowledge(dec))? {
             return self.nodes().check_owed();
@@ -601,8 +633,8 @@ impl Session {
         let told = std::mem::take(&mut *recipients);
         drop(recipients);
         let all = lock(&self.connections);
-        all.outgoing.iter().for_each(|other| other.connection.shut_down());
-        all.incoming.iter().for_each(|connection| connection.shut_down());
+        all.outgoing.iter().for_each(|other| other.connection.socket().shut_down());
+        all.incoming.iter().for_each(|socket| socket.shut_down());
         drop(all);
         self.is_available.notify_all();
         self.waiting.end();
@@ -634,7 +666,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         let end = Wait::Until(Instant::now() + LAST);
         let all = self.connections.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for other in all.outgoing.iter().filter(|other| other.connection.has_unsent()) {
+        for other in all.outgoing.iter_mut().filter(|other| other.connection.has_unsent()) {
             // A peer that does not read it, or has gone, will not have it.
             let _ = other.connection.flush(end, &mut |_| ());
         }

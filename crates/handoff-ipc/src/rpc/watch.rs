@@ -12,7 +12,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 
-use super::connection::Connection;
+use super::connection::Socket;
 use super::session::Session;
 use crate::locked::lock;
 use crate::{Error, Result, disposal};
@@ -33,13 +33,13 @@ pub(super) struct Watch {
 #[derive(Default)]
 struct WatchedConnections {
     // Each with the key of its events. None is used again: a socket may be closed, and have events, after its connection.
-    connections: Vec<(u64, Weak<Connection>)>,
+    connections: Vec<(u64, Weak<Socket>)>,
     next: u64,
     is_running: bool,
 }
 
 impl WatchedConnections {
-    fn of(&self, key: u64) -> Option<Arc<Connection>> {
+    fn of(&self, key: u64) -> Option<Arc<Socket>> {
         self.connections.iter().find(|(own, _)| *own == key)?.1.upgrade()
     }
 }
@@ -60,15 +60,15 @@ impl Watch {
     }
 
     /// Watches one more.
-    pub(super) fn add(&self, session: &Arc<Session>, connection: &Arc<Connection>) -> Result<()> {
+    pub(super) fn add(&self, session: &Arc<Session>, socket: &Arc<Socket>) -> Result<()> {
         let failed = |error| Error::io("cannot watch a connection of an RPC session (epoll)", error);
         let mut watched = lock(&self.watched);
         watched.connections.retain(|(_, other)| other.strong_count() > 0);
         let key = watched.next;
         let data = EventData::new_u64(key);
-        epoll::add(&*self.epoll, &**connection, data, ENDED | EventFlags::ONESHOT).map_err(failed)?;
+        epoll::add(&*self.epoll, &**socket, data, ENDED | EventFlags::ONESHOT).map_err(failed)?;
         watched.next += 1;
-        watched.connections.push((key, Arc::downgrade(connection)));
+        watched.connections.push((key, Arc::downgrade(socket)));
         if !std::mem::replace(&mut watched.is_running, true) {
             let (epoll, told) = (Arc::clone(&self.epoll), Arc::clone(&self.told));
             let (all, session) = (Arc::clone(&self.watched), Arc::downgrade(session));
@@ -81,33 +81,33 @@ impl Watch {
     }
 
     /// Has the session attend to an idle connection when something comes, or when it has room.
-    pub(super) fn ask(&self, connection: &Arc<Connection>, unsent: bool) {
+    pub(super) fn ask(&self, socket: &Arc<Socket>, unsent: bool) {
         let room = if unsent { EventFlags::OUT } else { EventFlags::empty() };
         let wanted = ENDED | EventFlags::ONESHOT | EventFlags::IN | room;
-        let Some(key) = self.key(connection) else { return };
-        if let Err(Errno::NOENT) = epoll::modify(&*self.epoll, &**connection, key, wanted) {
+        let Some(key) = self.key(socket) else { return };
+        if let Err(Errno::NOENT) = epoll::modify(&*self.epoll, &**socket, key, wanted) {
             // Fails only when the session is over.
-            let _ = epoll::add(&*self.epoll, &**connection, key, wanted);
+            let _ = epoll::add(&*self.epoll, &**socket, key, wanted);
         }
     }
 
     /// Watches a connection no longer, until [`Watch::take_back`].
-    pub(super) fn leave(&self, connection: &Connection) {
+    pub(super) fn leave(&self, socket: &Socket) {
         // Fails only when the session is over.
-        let _ = epoll::delete(&*self.epoll, connection);
+        let _ = epoll::delete(&*self.epoll, socket);
         self.tell();
     }
 
     /// Watches a connection again.
-    pub(super) fn take_back(&self, connection: &Arc<Connection>) {
-        let Some(key) = self.key(connection) else { return };
+    pub(super) fn take_back(&self, socket: &Arc<Socket>) {
+        let Some(key) = self.key(socket) else { return };
         // Fails when it is watched already, since something was asked for.
-        let _ = epoll::add(&*self.epoll, &**connection, key, ENDED | EventFlags::ONESHOT);
+        let _ = epoll::add(&*self.epoll, &**socket, key, ENDED | EventFlags::ONESHOT);
     }
 
-    fn key(&self, connection: &Arc<Connection>) -> Option<EventData> {
+    fn key(&self, socket: &Arc<Socket>) -> Option<EventData> {
         let watched = lock(&self.watched);
-        let is_it = |other: &Weak<Connection>| std::ptr::eq(other.as_ptr(), Arc::as_ptr(connection));
+        let is_it = |other: &Weak<Socket>| std::ptr::eq(other.as_ptr(), Arc::as_ptr(socket));
         let (key, _) = watched.connections.iter().find(|(_, other)| is_it(other))?;
         Some(EventData::new_u64(*key))
     }
@@ -141,18 +141,18 @@ fn run(epoll: &OwnedFd, told: &OwnedFd, watched: &Mutex<WatchedConnections>, ses
                 look.get_or_insert_with(|| Instant::now() + LOOK);
                 continue;
             }
-            let connection = lock(watched).of(key);
-            let Some(connection) = connection else { continue };
+            let socket = lock(watched).of(key);
+            let Some(socket) = socket else { continue };
             if flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
-                session.attend(&connection);
-                session.remove_outgoing(&connection);
+                session.attend(&socket);
+                session.remove_outgoing(&socket);
                 continue;
             }
             // Asked again only if there is a reason: each acknowledgement of a busy connection would cost a wake-up.
             let key = EventData::new_u64(key);
             // Fails when the session is over, or the connection is not watched any longer.
-            let _ = epoll::modify(epoll, &*connection, key, ENDED | EventFlags::ONESHOT);
-            session.attend(&connection);
+            let _ = epoll::modify(epoll, &*socket, key, ENDED | EventFlags::ONESHOT);
+            session.attend(&socket);
         }
         if look.is_some_and(|at| at <= Instant::now()) {
             look = session.take_back_idle().then(|| Instant::now() + LOOK);
@@ -166,7 +166,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::sync::mpsc;
 
-    use super::super::connection::{Attempt, Wait};
+    use super::super::connection::{Attempt, Connection, Wait};
     use super::super::session::{Side, Terms};
     use super::super::wire::ID;
     use super::*;
@@ -179,15 +179,15 @@ mod tests {
         let terms = Terms { id: [0; ID], version: 2, descriptors: false, peer };
         let open = Box::new(|_: &Session| Err(Error::Dead));
         let session = Session::new(terms, Side::Client { open }, 1, 1).unwrap();
-        let connection = Arc::new(Connection::new(here.into(), peer, false, Vec::new()));
+        let connection = Connection::new(here.into(), peer, false, Vec::new());
+        let socket = Arc::clone(connection.socket());
         let fds = format!("/proc/self/fdinfo/{}", session.watch().epoll.as_raw_fd());
         let watched = || {
             let fds = std::fs::read_to_string(&fds).unwrap();
-            fds.lines().any(|line| {
-                line.split_whitespace().nth(1) == Some(&connection.as_fd().as_raw_fd().to_string())
-            })
+            fds.lines()
+                .any(|line| line.split_whitespace().nth(1) == Some(&socket.as_fd().as_raw_fd().to_string()))
         };
-        drop(session.add_outgoing(Arc::clone(&connection)).unwrap());
+        drop(session.add_outgoing(connection).unwrap());
         let (died, dies) = mpsc::channel();
         let _link = session.link_to_death(Box::new(move || died.send(()).unwrap()));
         for round in 0..2 {
