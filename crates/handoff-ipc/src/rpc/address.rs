@@ -14,6 +14,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
     sockopt,
 };
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use crate::identity::CallingIdentity;
 use crate::{Error, Result, shm};
@@ -35,8 +36,15 @@ pub enum RpcAddress {
     Path(PathBuf),
     /// A Unix socket with a name of the network namespace, which has no permissions.
     Abstract(Vec<u8>),
-    /// A TCP socket. Nothing is encrypted, nobody is known: for machines that trust their network.
+    /// A TCP socket. Nobody is known, and without TLS nothing is encrypted: for machines that trust their network.
     Inet(SocketAddr),
+    /// A port of a virtual machine or its host (vsock(7)), as Microdroid's services have. Nobody is known but the machine.
+    Vsock {
+        /// The machine: 2 is the host, 1 whoever asks, `u32::MAX` any, to listen at.
+        cid: u32,
+        /// The port; `u32::MAX` to listen at any that is free.
+        port: u32,
+    },
 }
 
 impl From<PathBuf> for RpcAddress {
@@ -63,6 +71,7 @@ impl fmt::Display for RpcAddress {
             RpcAddress::Path(path) => path.display().fmt(f),
             RpcAddress::Abstract(name) => write!(f, "@{}", String::from_utf8_lossy(name)),
             RpcAddress::Inet(address) => address.fmt(f),
+            RpcAddress::Vsock { cid, port } => write!(f, "vsock:{cid}:{port}"),
         }
     }
 }
@@ -75,14 +84,19 @@ impl RpcAddress {
 
     /// Whether descriptors can travel there.
     pub(super) fn passes_descriptors(&self) -> bool {
-        !matches!(self, RpcAddress::Inet(_))
+        !self.is_network()
+    }
+
+    /// Whether the kernel does not know who connects.
+    pub(super) fn is_network(&self) -> bool {
+        matches!(self, RpcAddress::Inet(_) | RpcAddress::Vsock { .. })
     }
 
     fn unix(&self) -> Result<Option<SocketAddrUnix>> {
         let address = match self {
             RpcAddress::Path(path) => SocketAddrUnix::new(path),
             RpcAddress::Abstract(name) => SocketAddrUnix::new_abstract_name(name),
-            RpcAddress::Inet(_) => return Ok(None),
+            RpcAddress::Inet(_) | RpcAddress::Vsock { .. } => return Ok(None),
         };
         address.map(Some).map_err(|error| Error::io(format!("{self} cannot be a socket"), error))
     }
@@ -97,6 +111,11 @@ impl RpcAddress {
             let stream = TcpStream::connect_timeout(address, timeout).map_err(failed)?.into();
             set_up_tcp(&stream);
             return Ok(stream);
+        }
+        if let RpcAddress::Vsock { cid, port } = self {
+            let socket = new_vsock().map_err(failed)?;
+            socket.connect_timeout(&SockAddr::vsock(*cid, *port), timeout).map_err(failed)?;
+            return Ok(socket.into());
         }
         let Some(address) = self.unix()? else { return Err(Error::Dead) };
         let socket = new_socket(descriptors)?;
@@ -116,6 +135,12 @@ impl RpcAddress {
         if let RpcAddress::Inet(address) = self {
             return Ok(TcpListener::bind(address).map_err(failed)?.into());
         }
+        if let RpcAddress::Vsock { cid, port } = self {
+            let listener = new_vsock().map_err(failed)?;
+            listener.bind(&SockAddr::vsock(*cid, *port)).map_err(failed)?;
+            listener.listen(BACKLOG).map_err(failed)?;
+            return Ok(listener.into());
+        }
         let Some(address) = self.unix()? else { return Err(Error::Dead) };
         let listener = new_socket(descriptors)?;
         if let Err(error) = bind(&listener, &address) {
@@ -133,15 +158,20 @@ impl RpcAddress {
 
     /// Where a listener listens that was bound here: port 0 became one.
     pub(super) fn bound(&self, listener: &OwnedFd) -> Self {
-        let port = |listener: &OwnedFd| {
-            let listener = TcpListener::from(listener.try_clone().ok()?);
-            listener.local_addr().ok()
+        let address = SockRef::from(listener).local_addr();
+        let of = |address: SockAddr| match self {
+            RpcAddress::Inet(_) => address.as_socket().map(RpcAddress::Inet),
+            RpcAddress::Vsock { .. } => {
+                address.as_vsock_address().map(|(cid, port)| RpcAddress::Vsock { cid, port })
+            }
+            RpcAddress::Path(_) | RpcAddress::Abstract(_) => None,
         };
-        match self {
-            RpcAddress::Inet(address) => RpcAddress::Inet(port(listener).unwrap_or(*address)),
-            other => other.clone(),
-        }
+        address.ok().and_then(of).unwrap_or_else(|| self.clone())
     }
+}
+
+fn new_vsock() -> std::io::Result<Socket> {
+    Socket::new(Domain::VSOCK, Type::STREAM, None)
 }
 
 /// Whether nobody listens at a socket file. One whose queue is full is there, and may be full for ever.
@@ -197,12 +227,14 @@ pub(super) fn peer(socket: &OwnedFd) -> Result<CallingIdentity> {
     }
 }
 
-/// A number for the machine of a TCP peer. Nobody can choose an address that has another one's number, as the key is random.
+/// A number for the machine of a peer. Nobody can choose an address that has another one's number, as the key is random.
 fn machine(socket: &OwnedFd) -> u32 {
     static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    let address = rustix::net::getpeername(socket).ok().flatten();
-    let address = address.and_then(|address| address.try_into().ok());
-    KEY.hash_one(address.map(|address: SocketAddr| counted_as(address.ip()))) as u32
+    let address = SockRef::from(socket).peer_addr().ok();
+    let ip = address.as_ref().and_then(SockAddr::as_socket).map(|address| counted_as(address.ip()));
+    // Of a virtual machine, its number.
+    let cid = address.and_then(|address| address.as_vsock_address()).map(|(cid, _)| cid);
+    KEY.hash_one((ip, cid)) as u32
 }
 
 /// The address that all of a machine's count as, as far as they show it: one of version 6 chooses the second half of its own,

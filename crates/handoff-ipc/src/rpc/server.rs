@@ -67,9 +67,8 @@ impl RpcServerBuilder {
     /// Whether somebody may connect. Over a network nobody is known. On a Unix socket everybody is: also a process out of
     /// sight, of a user without a number here, for whom the kernel has the same numbers as this engine has for those.
     fn lets_in(&self, peer: CallingIdentity) -> bool {
-        let is_network = matches!(self.address, RpcAddress::Inet(_));
         let is_owner = peer.uid == CallingIdentity::own().uid || peer.uid == 0;
-        is_network || is_owner || self.access != SocketAccess::Owner
+        self.address.is_network() || is_owner || self.access != SocketAccess::Owner
     }
 
     /// Listens, and gives `root` to each who asks for it.

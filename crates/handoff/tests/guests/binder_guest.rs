@@ -110,12 +110,20 @@ fn rsbinder_and_the_runtime_call_each_other() {
 #[test]
 fn what_newer_kernels_have_works_too() {
     require!(require_guest());
-    let [driver] = programs([(IPC, "driver")]);
+    let [ipc, driver] = programs([(IPC, "it"), (IPC, "driver")]);
     // The distribution's next kernel: the driver tells of freezing since 6.12.
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
     let kernel = Kernel::Package(format!("linux-image-6.12-{arch}"));
-    let mut guest = guest().kernel(kernel).program(driver, "/bin/driver").boot().expect("a guest boots");
+    let mut guest = guest()
+        .kernel(kernel)
+        .module("vsock_loopback")
+        .program(ipc, "/bin/ipc")
+        .program(driver, "/bin/driver")
+        .boot()
+        .expect("a guest boots");
     passes(&mut guest, "/bin/driver", Context::Framework, &[]);
+    // Virtual machines, where this one is the only one.
+    passes(&mut guest, "/bin/ipc", Context::Framework, &["--ignored", "rpc::virtual_machines"]);
     guest.shutdown();
 }
 
