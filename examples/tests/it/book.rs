@@ -284,6 +284,53 @@ mod workloads {
     }
 }
 
+/// Binder RPC with another machine.
+mod encrypted {
+    use super::*;
+
+    // ANCHOR: tls
+    use std::net::SocketAddr;
+    use std::sync::Arc;
+
+    use handoff_ipc::rpc::rustls::pki_types::ServerName;
+    use handoff_ipc::rpc::rustls::{ClientConfig, ServerConfig};
+    use handoff_ipc::rpc::{RpcServer, RpcSession};
+
+    fn serve(address: SocketAddr, keys: ServerConfig) -> Result<RpcServer> {
+        RpcServer::builder(address).tls(Arc::new(keys)).serve(AdderStub::new(Adder).binder())
+    }
+
+    fn connect(address: SocketAddr, trusted: ClientConfig) -> Result<RpcSession> {
+        let server = ServerName::try_from("adder.example").expect("a name that DNS allows");
+        RpcSession::builder(address).tls(Arc::new(trusted), server).connect()
+    }
+    // ANCHOR_END: tls
+
+    #[test]
+    fn a_server_is_called_over_tls() -> anyhow::Result<()> {
+        let own = rcgen::generate_simple_self_signed(["adder.example".to_owned()])?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let keys = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![own.cert.der().clone()],
+                own.signing_key.serialize_der().try_into().unwrap(),
+            )?;
+        let server = serve(([127, 0, 0, 1], 0).into(), keys)?;
+        let mut trusted = rustls::RootCertStore::empty();
+        trusted.add(own.cert.der().clone())?;
+        let trusted = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(trusted)
+            .with_no_client_auth();
+        let address = server.address().to_string().parse()?;
+        let adder = AdderProxy::from_binder(connect(address, trusted)?.root()?)?;
+        assert_eq!(adder.add(2, 3)?, 5);
+        Ok(())
+    }
+}
+
 /// Programs on other machines: these compile, and the tests of their crates run their like.
 #[expect(dead_code, reason = "nobody has these machines")]
 mod elsewhere {

@@ -9,6 +9,7 @@ use super::calls;
 use super::connection::{Attempt, Connection, Wait};
 use super::inbound::{Came, Frame};
 use super::session::{Session, Side, Terms};
+use super::tls::ClientTls;
 use super::wire::{
     self, Address, ConnectionHeader, DecStrong, Descriptors, ID, INIT, NEWEST, Reply, special,
 };
@@ -32,6 +33,7 @@ pub struct RpcSessionBuilder {
     version: u32,
     descriptors: bool,
     setup: Duration,
+    tls: Option<ClientTls>,
 }
 
 impl RpcSessionBuilder {
@@ -60,6 +62,17 @@ impl RpcSessionBuilder {
         RpcSessionBuilder { descriptors, ..self }
     }
 
+    /// Has connections encrypted, by TLS with this provider of ciphers, and connects to the server of that name only. No
+    /// descriptor travels then.
+    #[cfg(feature = "tls")]
+    pub fn tls(
+        self,
+        config: Arc<rustls::ClientConfig>,
+        server: rustls::pki_types::ServerName<'static>,
+    ) -> Self {
+        RpcSessionBuilder { tls: Some(ClientTls(config, server)), descriptors: false, ..self }
+    }
+
     /// How long the server may take to answer while the session is set up; ten seconds unless told otherwise.
     pub fn setup_timeout(self, timeout: Duration) -> Self {
         RpcSessionBuilder { setup: timeout, ..self }
@@ -77,7 +90,7 @@ impl RpcSessionBuilder {
         let (connection, terms, allowed) = setup.map_err(|error| match error {
             Error::Dead => Error::Protocol(format!(
                 "the server at {} ended the session while it was set up: it may not be one of Binder RPC, not let this \
-                 user in{}",
+                 user in, want TLS or have none{}",
                 self.address,
                 if passes { ", or allow no descriptors (connect with `descriptors(false)`)" } else { "" }
             )),
@@ -98,7 +111,7 @@ impl RpcSessionBuilder {
     /// connections it may have.
     fn open(&self, socket: OwnedFd, passes: bool, soon: Wait) -> Result<(Connection, Terms, usize)> {
         let peer = address::peer(&socket)?;
-        let mut connection = Connection::new(socket, peer, passes, Vec::new());
+        let mut connection = self.begin(socket, passes, soon)?;
         let descriptors = if passes { Descriptors::Unix } else { Descriptors::No };
         let header = ConnectionHeader { version: self.version, incoming: false, descriptors, joins: false };
         connection.send_raw(&[&header.encode()[..], &INIT].concat(), soon)?;
@@ -116,13 +129,22 @@ impl RpcSessionBuilder {
         Ok((connection, Terms { id, version, descriptors: passes, peer }, allowed))
     }
 
+    /// A connection over which nothing was said.
+    fn begin(&self, socket: OwnedFd, passes: bool, soon: Wait) -> Result<Connection> {
+        let peer = address::peer(&socket)?;
+        let mut connection = Connection::new(socket, peer, passes, Vec::new());
+        if let Some(tls) = &self.tls {
+            connection.secure(tls.begin()?, soon)?;
+        }
+        Ok(connection)
+    }
+
     /// One connection more.
     fn join(&self, session: &Session, incoming: bool) -> Result<Connection> {
         let terms = session.terms();
         let soon = Wait::Until(Instant::now() + self.setup);
         let socket = self.address.connect(self.setup, terms.descriptors)?;
-        let peer = address::peer(&socket)?;
-        let mut connection = Connection::new(socket, peer, terms.descriptors, Vec::new());
+        let mut connection = self.begin(socket, terms.descriptors, soon)?;
         let descriptors = if terms.descriptors { Descriptors::Unix } else { Descriptors::No };
         let header = ConnectionHeader { version: terms.version, incoming, descriptors, joins: true };
         let init: &[u8] = if incoming { &[] } else { &INIT };
@@ -222,6 +244,7 @@ impl RpcSession {
             version: NEWEST,
             descriptors: true,
             setup: SETUP,
+            tls: None,
         }
     }
 

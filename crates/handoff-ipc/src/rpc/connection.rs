@@ -18,6 +18,7 @@ use rustix::net::{
 };
 
 use super::inbound::{Came, Frame, Inbound};
+use super::tls::Tls;
 use super::wire::DecStrong;
 use crate::disposal::{self, PeerFd};
 use crate::identity::CallingIdentity;
@@ -73,11 +74,12 @@ pub(super) struct Connection {
     traffic: Traffic,
 }
 
-/// What came and was not taken, and what the socket did not take.
+/// What came and was not taken, what the socket did not take, and what seals both.
 #[derive(Default)]
 struct Traffic {
     inbound: Inbound,
     unsent: UnsentFrame,
+    tls: Option<Box<Tls>>,
 }
 
 /// The rest of a frame whose beginning is on its way.
@@ -223,7 +225,7 @@ impl Connection {
     }
 
     fn fill(&mut self, wait: Wait) -> Result<Attempt<()>> {
-        let Connection { socket, traffic: Traffic { inbound, .. } } = self;
+        let Connection { socket, traffic: Traffic { inbound, tls, .. } } = self;
         let mut flags = RecvFlags::DONTWAIT;
         match wait {
             Wait::Forever => flags = RecvFlags::empty(),
@@ -234,12 +236,13 @@ impl Connection {
                 }
             }
         }
+        let room = tls.as_mut().map_or_else(|| inbound.room(), |tls| tls.room());
         let received = if socket.refuses {
             // Quicker by 0.3 us: the kernel need not say what came along.
-            recv(&socket.socket, spare_capacity(inbound.room()), flags).map(|(len, _)| (len, Vec::new()))
+            recv(&socket.socket, spare_capacity(room), flags).map(|(len, _)| (len, Vec::new()))
         } else {
             // Descriptors that come although none may are taken, too: without room for them the kernel closes them here.
-            receive_bytes(socket.as_fd(), inbound.room(), flags).map(|Received { len, fds, .. }| (len, fds))
+            receive_bytes(socket.as_fd(), room, flags).map(|Received { len, fds, .. }| (len, fds))
         };
         let fds = match received {
             Ok((0, _)) => return Err(Error::Dead),
@@ -253,6 +256,9 @@ impl Connection {
             Err(error) => return Err(Error::io("cannot receive from an RPC connection", error)),
         };
         let fds = if fds.is_empty() { Vec::new() } else { socket.count_arrived(fds)? };
+        if let Some(tls) = tls {
+            tls.open(inbound.room())?;
+        }
         inbound.came(fds);
         Ok(Attempt::Done(()))
     }
@@ -309,6 +315,9 @@ impl Connection {
         if let Attempt::Late = self.flush(wait, meanwhile)? {
             return Err(Error::OnewayFull(OnewayBacklog::Unknown));
         }
+        // Only now: what is sealed has to go in its turn.
+        let sealed = self.traffic.tls.as_mut().map(|tls| tls.seal(frame)).transpose()?;
+        let frame = sealed.as_deref().unwrap_or(frame);
         let sent = self.socket.push(frame, fds)?;
         if sent == Some(frame.len()) {
             return Ok(Attempt::Done(()));
@@ -353,6 +362,26 @@ impl Connection {
             }
         }
         Ok(if ready.is_empty() { Attempt::Late } else { Attempt::Done(()) })
+    }
+
+    /// Agrees on keys with the peer, before anything else is said.
+    pub(super) fn secure(&mut self, tls: Tls, wait: Wait) -> Result<()> {
+        self.traffic.tls = Some(Box::new(tls));
+        loop {
+            self.send_raw(&[], wait)?;
+            if self.traffic.tls.as_ref().is_none_or(|tls| !tls.is_handshaking()) {
+                return Ok(());
+            }
+            match self.fill(wait) {
+                Ok(Attempt::Done(())) if !wait.is_over() => {}
+                Ok(_) => return Err(Error::Protocol("it does not finish the handshake of TLS".into())),
+                Err(error) => {
+                    // The peer is told why, if it listens.
+                    let _ = self.send_raw(&[], Wait::No);
+                    return Err(error);
+                }
+            }
+        }
     }
 
     /// Reads exactly so many bytes, before there are frames.

@@ -14,6 +14,7 @@ use super::address::{self, RpcAddress};
 use super::calls;
 use super::connection::{Connection, Wait};
 use super::session::{Session, Side, Terms};
+use super::tls::ServerTls;
 use super::wire::{self, ConnectionHeader, Descriptors, ID, INIT, NEWEST};
 use crate::identity::CallingIdentity;
 use crate::ledger::{self, Charge, Resource};
@@ -38,6 +39,7 @@ pub struct RpcServerBuilder {
     version: u32,
     descriptors: bool,
     access: SocketAccess,
+    tls: Option<ServerTls>,
 }
 
 impl RpcServerBuilder {
@@ -57,6 +59,14 @@ impl RpcServerBuilder {
     /// Without them, the kernel lets none come (Linux 6.16), and a call takes about 0.5 us less.
     pub fn descriptors(self, descriptors: bool) -> Self {
         RpcServerBuilder { descriptors, ..self }
+    }
+
+    /// Has connections encrypted, by TLS with these keys and this provider of ciphers. Clients are known by their
+    /// certificates if the configuration asks for them, and to the services they are as unknown as without. No descriptor
+    /// travels then.
+    #[cfg(feature = "tls")]
+    pub fn tls(self, config: Arc<rustls::ServerConfig>) -> Self {
+        RpcServerBuilder { tls: Some(ServerTls(config)), descriptors: false, ..self }
     }
 
     /// Who may connect to a Unix socket: this user and root, unless told otherwise.
@@ -144,6 +154,7 @@ impl RpcServer {
             version: NEWEST,
             descriptors: true,
             access: SocketAccess::Owner,
+            tls: None,
         }
     }
 
@@ -256,6 +267,9 @@ impl ServerState {
     /// Learns what a connection is for, and serves it.
     fn establish(&self, mut connection: Connection, peer: CallingIdentity) -> Result<()> {
         let soon = Wait::Until(Instant::now() + SETUP);
+        if let Some(tls) = &self.options.tls {
+            connection.secure(tls.begin()?, soon)?;
+        }
         let header = ConnectionHeader::decode(&connection.receive_raw(soon)?)?;
         let session = if header.joins {
             let id: [u8; ID] = connection.receive_raw(soon)?;

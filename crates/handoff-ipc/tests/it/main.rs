@@ -15,6 +15,8 @@ mod rpc;
 mod rpc_hostile;
 mod rpc_raw;
 mod rpc_shares;
+#[cfg(feature = "tls")]
+mod rpc_tls;
 mod services;
 mod soak;
 mod versions;
