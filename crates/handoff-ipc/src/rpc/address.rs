@@ -16,7 +16,9 @@ use rustix::net::{
 };
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
+use super::accessor;
 use crate::identity::CallingIdentity;
+use crate::object::Binder;
 use crate::{Error, Result, shm};
 
 /// Connections that may wait to be accepted.
@@ -29,7 +31,7 @@ const ASKED_AGAIN: Duration = Duration::from_secs(10);
 const UNACKNOWLEDGED: u32 = 120_000;
 
 /// Where a server listens: [`RpcServer`](super::RpcServer) and [`RpcSession`](super::RpcSession).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RpcAddress {
     /// A Unix socket in the file system: who may write to it may connect.
@@ -45,6 +47,15 @@ pub enum RpcAddress {
         /// The port; `u32::MAX` to listen at any that is free.
         port: u32,
     },
+    /// Wherever an object of `android.os.IAccessor` connects to, such as [`RpcServer::accessor`](super::RpcServer::accessor):
+    /// a service that the service manager knows, and that is called by RPC. Nobody can listen there.
+    Accessor(Binder),
+}
+
+impl From<Binder> for RpcAddress {
+    fn from(accessor: Binder) -> Self {
+        RpcAddress::Accessor(accessor)
+    }
 }
 
 impl From<PathBuf> for RpcAddress {
@@ -72,6 +83,7 @@ impl fmt::Display for RpcAddress {
             RpcAddress::Abstract(name) => write!(f, "@{}", String::from_utf8_lossy(name)),
             RpcAddress::Inet(address) => address.fmt(f),
             RpcAddress::Vsock { cid, port } => write!(f, "vsock:{cid}:{port}"),
+            RpcAddress::Accessor(_) => f.write_str("whom an accessor connects to"),
         }
     }
 }
@@ -80,11 +92,6 @@ impl RpcAddress {
     /// A name of the network namespace, without the zero in front of it.
     pub fn abstract_name(name: impl Into<Vec<u8>>) -> Self {
         RpcAddress::Abstract(name.into())
-    }
-
-    /// Whether descriptors can travel there.
-    pub(super) fn passes_descriptors(&self) -> bool {
-        !self.is_network()
     }
 
     /// Whether the kernel does not know who connects.
@@ -96,7 +103,7 @@ impl RpcAddress {
         let address = match self {
             RpcAddress::Path(path) => SocketAddrUnix::new(path),
             RpcAddress::Abstract(name) => SocketAddrUnix::new_abstract_name(name),
-            RpcAddress::Inet(_) | RpcAddress::Vsock { .. } => return Ok(None),
+            RpcAddress::Inet(_) | RpcAddress::Vsock { .. } | RpcAddress::Accessor(_) => return Ok(None),
         };
         address.map(Some).map_err(|error| Error::io(format!("{self} cannot be a socket"), error))
     }
@@ -116,6 +123,9 @@ impl RpcAddress {
             let socket = new_vsock().map_err(failed)?;
             socket.connect_timeout(&SockAddr::vsock(*cid, *port), timeout).map_err(failed)?;
             return Ok(socket.into());
+        }
+        if let RpcAddress::Accessor(accessor) = self {
+            return accessor::connection_of(accessor, timeout, descriptors);
         }
         let Some(address) = self.unix()? else { return Err(Error::Dead) };
         let socket = new_socket(descriptors)?;
@@ -141,7 +151,9 @@ impl RpcAddress {
             listener.listen(BACKLOG).map_err(failed)?;
             return Ok(listener.into());
         }
-        let Some(address) = self.unix()? else { return Err(Error::Dead) };
+        let Some(address) = self.unix()? else {
+            return Err(Error::Unsupported { engine: "rpc", what: format!("listen at {self}") });
+        };
         let listener = new_socket(descriptors)?;
         if let Err(error) = bind(&listener, &address) {
             let RpcAddress::Path(path) = self else { return Err(failed(error.into())) };
@@ -164,7 +176,7 @@ impl RpcAddress {
             RpcAddress::Vsock { .. } => {
                 address.as_vsock_address().map(|(cid, port)| RpcAddress::Vsock { cid, port })
             }
-            RpcAddress::Path(_) | RpcAddress::Abstract(_) => None,
+            RpcAddress::Path(_) | RpcAddress::Abstract(_) | RpcAddress::Accessor(_) => None,
         };
         address.ok().and_then(of).unwrap_or_else(|| self.clone())
     }
@@ -216,6 +228,11 @@ fn set_up_tcp(socket: &OwnedFd) {
     let _ = sockopt::set_tcp_keepcnt(socket, 6);
     // Nobody is asked while something is unacknowledged, as a call on its way is.
     let _ = sockopt::set_tcp_user_timeout(socket, UNACKNOWLEDGED);
+}
+
+/// Whether descriptors can travel over a socket.
+pub(super) fn passes_descriptors(socket: &OwnedFd) -> bool {
+    sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
 }
 
 /// For whom a connection counts: who made it at the other end, where the kernel knows it. All machines together have one

@@ -84,8 +84,8 @@ impl RpcSessionBuilder {
     /// If nobody answers there, or it is no server of Binder RPC.
     pub fn connect(self) -> Result<RpcSession> {
         let soon = Wait::Until(Instant::now() + self.setup);
-        let passes = self.descriptors && self.address.passes_descriptors();
-        let socket = self.address.connect(self.setup, passes)?;
+        let socket = self.address.connect(self.setup, self.descriptors)?;
+        let passes = self.descriptors && address::passes_descriptors(&socket);
         let setup = self.open(socket, passes, soon);
         let (connection, terms, allowed) = setup.map_err(|error| match error {
             Error::Dead => Error::Protocol(format!(

@@ -130,6 +130,10 @@ impl Socket {
         }
     }
 
+    pub(super) fn passes_descriptors(&self) -> bool {
+        self.descriptors
+    }
+
     /// Whether the peer has ended it. What it sent before may not have been read.
     pub(super) fn is_ended(&self) -> Result<bool> {
         let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
@@ -248,8 +252,17 @@ impl Connection {
             Ok((0, _)) => return Err(Error::Dead),
             Ok((_, fds)) => fds,
             Err(Errno::INTR) => return Ok(Attempt::Done(())),
-            Err(Errno::AGAIN) if matches!(wait, Wait::No) => return Ok(Attempt::Late),
-            Err(Errno::AGAIN) => return Ok(Attempt::Done(())),
+            Err(Errno::AGAIN) => {
+                return Ok(match wait {
+                    Wait::No => Attempt::Late,
+                    Wait::Until(_) => Attempt::Done(()),
+                    // Somebody else who has the socket, too, has made it one that nobody waits for.
+                    Wait::Forever => {
+                        socket.poll(PollFlags::IN, None)?;
+                        Attempt::Done(())
+                    }
+                });
+            }
             Err(Errno::CONNRESET | Errno::PIPE | Errno::NOTCONN | Errno::TIMEDOUT) => {
                 return Err(Error::Dead);
             }

@@ -4,11 +4,12 @@
 //! `wire.rs` is the format, `connection.rs` carries frames of it and descriptors, `inbound.rs` has what came until it is taken.
 //! `session.rs` has the connections that two processes share and `nodes.rs` their objects, `oneway.rs` bounds the calls that
 //! wait, `calls.rs` makes and serves calls, `objects.rs` is what stands for objects in a parcel. `server.rs` and `client.rs` set
-//! sessions up, over `tls.rs` where they are told to, `watch.rs` sees their end.
+//! sessions up, over `tls.rs` where they are told to; `accessor.rs` has others find a server, `watch.rs` sees a session's end.
 //!
 //! A connection is served by a thread of its own, as with libbinder: a peer that stops in the middle of a frame, or
 //! does not read, keeps that thread and no other. The ledger bounds how many a peer may have.
 
+mod accessor;
 mod address;
 mod calls;
 mod client;

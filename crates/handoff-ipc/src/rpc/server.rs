@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::net::Shutdown;
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use super::accessor::Accessor;
 use super::address::{self, RpcAddress};
 use super::calls;
 use super::connection::{Connection, Wait};
@@ -138,7 +139,7 @@ pub struct RpcServer {
     address: RpcAddress,
 }
 
-struct ServerState {
+pub(super) struct ServerState {
     root: Binder,
     options: RpcServerBuilder,
     sessions: Mutex<HashMap<[u8; ID], Arc<Session>>>,
@@ -161,6 +162,12 @@ impl RpcServer {
     /// Where it listens.
     pub fn address(&self) -> &RpcAddress {
         &self.address
+    }
+
+    /// An `android.os.IAccessor` to register with a service manager: who finds it connects to this server through it, by
+    /// [`RpcAddress::Accessor`], and is known to the server as who called it.
+    pub fn accessor(&self, instance: impl Into<String>) -> Binder {
+        Binder::new(Accessor { server: Arc::downgrade(&self.shared), instance: instance.into() })
     }
 
     /// Sessions, now.
@@ -248,8 +255,17 @@ impl ServerState {
         Ok(vec![ledger::charge(peer, Resource::Threads, 1)?, ledger::charge(peer, Resource::Descriptors, 1)?])
     }
 
+    /// Takes a connection in that somebody is given who may connect.
+    pub(super) fn connect(self: &Arc<Self>, socket: OwnedFd, who: CallingIdentity) -> Result<()> {
+        if self.is_stopped() {
+            return Err(Error::Dead);
+        }
+        let charges = self.charge(who)?;
+        self.begin(socket, who, charges)
+    }
+
     fn begin(self: &Arc<Self>, socket: OwnedFd, peer: CallingIdentity, charges: Vec<Charge>) -> Result<()> {
-        let passes = self.options.descriptors && self.options.address.passes_descriptors();
+        let passes = self.options.descriptors && address::passes_descriptors(&socket);
         let connection = Connection::new(socket, peer, passes, charges);
         let shared = Arc::clone(self);
         let serve = move || {
@@ -317,7 +333,7 @@ impl ServerState {
         soon: Wait,
     ) -> Result<Arc<Session>> {
         let wanted = header.descriptors == Descriptors::Unix;
-        let passes = self.options.descriptors && self.options.address.passes_descriptors();
+        let passes = connection.socket().passes_descriptors();
         let version = header.version.min(self.options.version);
         connection.send_raw(&wire::encode_response(version), soon)?;
         if wanted && !passes {

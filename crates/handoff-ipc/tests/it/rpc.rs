@@ -10,7 +10,8 @@ use crate::common::*;
 use handoff_ipc::engine::EngineKind;
 use handoff_ipc::parcel::Parcel;
 use handoff_ipc::rpc::{RpcAddress, RpcServer, RpcSession};
-use handoff_ipc::{Binder, Error, Result, Service, Transaction};
+use handoff_ipc::servicemanager::{Manager, Policy, ServiceOptions, SocketAccess};
+use handoff_ipc::{Binder, Error, ParcelService, Result, Runtime, Service, Transaction};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -30,6 +31,7 @@ fn role_main() {
             session.root().unwrap().transaction(REGISTER).call(|w| w.write(&mine), |_| Ok(())).unwrap();
             ready_and_wait();
         }
+        "nonblocking" => nonblocking(),
         other => panic!("no such role: {other}"),
     }
 }
@@ -336,4 +338,106 @@ fn nobody_listens() {
     first.kill();
     let _second = serve().unwrap();
     echo(&RpcSession::connect(place.socket()).unwrap().root().unwrap(), b"x").unwrap();
+}
+
+/// A service that the manager knows, and that is called by RPC.
+#[test]
+fn whom_an_accessor_connects_is_known_as_who_called_it() {
+    let (names, place) = (Place::new(), Place::new());
+    let _manager = Manager::new(Policy::open()).serve(&names.socket(), SocketAccess::Owner).unwrap();
+    let join = || Runtime::builder().socket(names.socket()).connect().unwrap();
+    let (owner, client) = (join(), join());
+    let network = RpcAddress::Inet(([127, 0, 0, 1], 0).into());
+    for address in [RpcAddress::Path(place.socket()), network] {
+        let server = RpcServer::builder(address).serve(Binder::new(Everything::default())).unwrap();
+        let accessor = server.accessor("test.IEverything/default");
+        owner.services().add("accessor", accessor, ServiceOptions::default().replacing()).unwrap();
+        let found = client.services().get("accessor").unwrap();
+        assert_eq!(found.descriptor().unwrap(), "android.os.IAccessor");
+        let name: String = found.transaction(2).call(|_| Ok(()), |reply| reply.read()).unwrap();
+        assert_eq!(name, "test.IEverything/default");
+        let session = RpcSession::connect(found.clone()).unwrap();
+        let root = session.root().unwrap();
+        assert_eq!(call_back(&root, &Binder::new(Everything::default()), 3).unwrap(), 3);
+        let own = (std::process::id(), rustix::process::geteuid().as_raw());
+        let who = root.transaction(WHO).call(|_| Ok(()), |r| Ok((r.read()?, r.read()?))).unwrap();
+        assert_eq!(own, who, "also where the server listens to a network");
+        let file = OwnedFd::from(file_with("text"));
+        let read: String = root.transaction(READ_FD).call(|p| p.write(&file), |r| r.read()).unwrap();
+        assert_eq!(read, "text");
+        drop(server);
+        eventually("the end is known", || !session.is_alive());
+        let gone = RpcSession::connect(found).unwrap_err();
+        assert!(is_specific(&gone, 0), "{gone}");
+    }
+    let refused = RpcServer::builder(everything()).serve(everything()).unwrap_err();
+    assert!(matches!(&refused, Error::Unsupported { .. }), "{refused}");
+}
+
+fn everything() -> Binder {
+    Binder::new(Everything::default())
+}
+
+/// An accessor of somebody else, which gives what it likes.
+#[test]
+fn an_accessor_that_gives_no_connection_is_told_from_one_that_does() {
+    let (end, _writer) = std::io::pipe().unwrap();
+    let (datagrams, _other) = std::os::unix::net::UnixDatagram::pair().unwrap();
+    let (silent, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (ended, other) = std::os::unix::net::UnixStream::pair().unwrap();
+    drop(other);
+    let wrong: [(OwnedFd, &str); 5] = [
+        (file_with("no socket").into(), "something else"),
+        (end.into(), "something else"),
+        (datagrams.into(), "something else"),
+        (silent.into(), "finish"),
+        (ended.into(), "ended the session"),
+    ];
+    for (given, says) in wrong {
+        let accessor = ParcelService::new("android.os.IAccessor", move |_, _| {
+            let mut answer = Parcel::new();
+            answer.write(|to| to.write(&given.try_clone().unwrap()))?;
+            Ok(Some(answer))
+        });
+        let session = RpcSession::builder(Binder::new(accessor)).setup_timeout(Duration::from_millis(100));
+        let refused = session.connect().unwrap_err();
+        assert!(matches!(&refused, Error::Protocol(text) if text.contains(says)), "{says}: {refused}");
+    }
+}
+
+/// Whoever gave a connection has it, too, and may make it one that nobody waits for.
+#[test]
+fn a_connection_that_does_not_wait_is_waited_for() {
+    // In a process of its own, whose CPU time tells.
+    alone("nonblocking", &Place::new().socket());
+}
+
+fn nonblocking() {
+    let server =
+        RpcServer::builder(RpcAddress::abstract_name(format!("rpc-nonblocking-{}", std::process::id())));
+    let server = server.serve(everything()).unwrap();
+    let real = server.accessor("x");
+    let given = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let kept = Arc::clone(&given);
+    let accessor = ParcelService::new("android.os.IAccessor", move |_, _| {
+        let socket: OwnedFd = real.transaction(1).call(|_| Ok(()), |reply| reply.read())?;
+        rustix::io::ioctl_fionbio(&socket, true).unwrap();
+        let mut answer = Parcel::new();
+        answer.write(|to| to.write(&socket.try_clone().unwrap()))?;
+        kept.lock().unwrap().push(socket);
+        Ok(Some(answer))
+    });
+    let session = RpcSession::connect(Binder::new(accessor)).unwrap();
+    let root = session.root().unwrap();
+    let used = || {
+        let times = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Duration::new(times.tv_sec as u64, times.tv_nsec as u32)
+    };
+    // The thread that serves calls back waits, too.
+    let before = used();
+    std::thread::sleep(Duration::from_secs(1));
+    let waited = used() - before;
+    assert!(waited < Duration::from_millis(50), "{waited:?} of CPU time for waiting");
+    assert_eq!(call_back(&root, &everything(), 3).unwrap(), 3);
+    assert!(given.lock().unwrap().len() >= 2);
 }
