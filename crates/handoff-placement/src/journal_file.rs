@@ -1,11 +1,14 @@
 //! A file that tells what is about to be changed: whoever comes after a process that was killed can put it back.
 //!
 //! One JSON value a line, appended before the change that it tells of is made. The file is locked (`flock(2)`) as long
-//! as its process lives, so a lock that can be had says that its process is gone. The folder is [`PrivateFolder`]'s:
+//! as its process lives, so a lock that can be had says that its process is gone. One that cannot be had says little: a
+//! child between its fork and its program has the lock, too, and may outlive a parent that was killed. The folder is [`PrivateFolder`]'s:
 //! what stands in a journal is done with the rights of whoever reads it.
 
 use crate::error::{Error, Result};
 use crate::private_folder::PrivateFolder;
+use crate::process::is_gone;
+use crate::tid::Tid;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, OFlags, flock, fstat};
 use rustix::io::Errno;
@@ -15,6 +18,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// A line is some hundred bytes; a file with more than this is no journal.
 const LONGEST: u64 = 256 << 20;
@@ -57,12 +61,27 @@ enum Lock {
     Removed,
 }
 
+/// How long a child that was about to run a program may keep the lock of a parent that is gone.
+const INHERITED: Duration = Duration::from_secs(5);
+
 fn try_lock(file: &File) -> io::Result<Lock> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) if fstat(file)?.st_nlink == 0 => Ok(Lock::Removed),
         Ok(()) => Ok(Lock::Had),
         Err(Errno::WOULDBLOCK) => Ok(Lock::InUse),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The same for a journal of this process, which is waited for until then if only a child of it can have the lock.
+fn lock_left(file: &File, process: Option<Tid>, end: Instant) -> io::Result<Lock> {
+    loop {
+        match try_lock(file)? {
+            Lock::InUse if process.is_some_and(is_gone) && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            lock => return Ok(lock),
+        }
     }
 }
 
@@ -109,18 +128,20 @@ impl JournalFile {
     /// Locks the journals in a folder whose names begin and end as said, of processes that are gone. A missing folder
     /// means that there are none. Each is to be [removed](Self::remove) once everything in it is put back. Until the
     /// result is dropped, whoever [starts](Self::start) one there waits: this thread would for ever.
-    pub fn left(folder: &Path, [begin, end]: [&str; 2]) -> Result<LeftJournals> {
+    pub fn left(folder: &Path, [begin, ends]: [&str; 2]) -> Result<LeftJournals> {
         let private = match PrivateFolder::open(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LeftJournals::default()),
             opened => Arc::new(opened.map_err(|e| error(folder, "cannot be used", e))?),
         };
         let turn = private.lock().map_err(|e| error(folder, "cannot be locked", e))?;
         let mut left = LeftJournals { _turn: Some(turn), ..LeftJournals::default() };
+        let end = Instant::now() + INHERITED;
         for name in private.names().map_err(|e| error(folder, "cannot be listed", e))? {
             let name = name.to_string_lossy().into_owned();
-            if !(name.starts_with(begin) && name.ends_with(end)) {
+            let Some(own) = name.strip_prefix(begin).and_then(|name| name.strip_suffix(ends)) else {
                 continue;
-            }
+            };
+            let process = own.split('-').next().and_then(|pid| Tid::new(pid.parse().ok()?));
             let file = match private.file(&name, OFlags::RDWR | OFlags::APPEND) {
                 Ok(file) => file,
                 // Its process has just removed it.
@@ -130,7 +151,7 @@ impl JournalFile {
                     continue;
                 }
             };
-            match try_lock(&file) {
+            match lock_left(&file, process, end) {
                 Ok(Lock::Had) => left.files.push(Self::new(Arc::clone(&private), name, file)),
                 Ok(Lock::InUse) => left.running += 1,
                 Ok(Lock::Removed) => {}
@@ -200,7 +221,6 @@ mod tests {
     use handoff_testkit::{require, require_root};
     use std::process::Command;
     use std::sync::mpsc::{RecvTimeoutError, channel};
-    use std::time::Duration;
 
     const NAMES: [&str; 2] = ["test-", ".journal"];
 
@@ -233,6 +253,31 @@ mod tests {
         // No lock can be had by a descriptor that was opened for its path only.
         let no_file = rustix::fs::open(folder.path(), OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
         assert!(try_lock(&File::from(no_file)).is_err());
+    }
+
+    #[test]
+    fn a_child_of_a_killed_process_keeps_its_journal_from_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut gone = Command::new("true").spawn().unwrap();
+        // Not waited for yet: its id is still its own.
+        while !is_gone(Tid::new(gone.id() as i32).unwrap()) {
+            std::thread::yield_now();
+        }
+        let locked = |pid: u32| {
+            let file = File::create_new(folder.path().join(format!("test-{pid}-0.journal"))).unwrap();
+            assert_eq!(try_lock(&file).unwrap(), Lock::Had);
+            file
+        };
+        let (inherited, own) = (locked(gone.id()), locked(std::process::id()));
+        let child = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(inherited);
+        });
+        let left = JournalFile::left(folder.path(), NAMES).unwrap();
+        assert_eq!((left.files.len(), left.running), (1, 1));
+        child.join().unwrap();
+        drop(own);
+        gone.wait().unwrap();
     }
 
     #[test]

@@ -177,6 +177,15 @@ impl Status {
     }
 }
 
+/// Whether a process has ended, also one that nobody has waited for yet.
+#[must_use]
+pub fn is_gone(pid: Tid) -> bool {
+    let Ok(text) = fs::read(format!("/proc/{pid}/stat")) else { return true };
+    let text = String::from_utf8_lossy(&text);
+    // The name, which may hold anything, stands in parentheses in front of the state.
+    text.rsplit_once(')').is_some_and(|(_, tail)| tail.trim_start().starts_with(['Z', 'X']))
+}
+
 /// Identifies a process beyond the reuse of its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessKey {

@@ -10,7 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
-use handoff_placement::process::{Status, boot_id};
+use handoff_placement::process::{Status, boot_id, is_gone};
 use handoff_placement::{JournalFile, Root, Tid};
 use serde::{Deserialize, Serialize};
 
@@ -52,9 +52,9 @@ impl Owner {
     }
 }
 
-/// When a process started, in clock ticks since boot.
+/// When a process started that has not ended, in clock ticks since boot.
 fn start_of(pid: u32) -> Option<u64> {
-    let pid = i32::try_from(pid).ok().and_then(Tid::new)?;
+    let pid = i32::try_from(pid).ok().and_then(Tid::new).filter(|pid| !is_gone(*pid))?;
     Some(Status::of(pid).ok()?.start)
 }
 
@@ -369,9 +369,14 @@ mod tests {
         let change = Undo { path: folder.path().join("victim"), value: "theirs".into() };
         written_by(&Owner { pid: child.id(), started, boot: boot_id() }, &path, &change);
         let restored = restore(folder.path()).expect("nothing to restore");
-        child.kill().and_then(|()| child.wait()).expect("ended");
+        child.kill().expect("ended");
         assert!(restored.running == 1 && path.exists());
+        // Although nobody has waited for it yet.
+        while start_of(child.id()).is_some() {
+            std::thread::yield_now();
+        }
         assert!(restore(folder.path()).is_err(), "its process is gone");
+        child.wait().expect("ended");
     }
 
     #[test]
