@@ -70,7 +70,12 @@ impl RpcSessionBuilder {
         config: Arc<rustls::ClientConfig>,
         server: rustls::pki_types::ServerName<'static>,
     ) -> Self {
-        RpcSessionBuilder { tls: Some(ClientTls(config, server)), descriptors: false, ..self }
+        RpcSessionBuilder { tls: Some(ClientTls(config, server)), ..self }
+    }
+
+    /// Whether descriptors are to travel: TLS has no place for them.
+    fn wants_descriptors(&self) -> bool {
+        self.descriptors && self.tls.is_none()
     }
 
     /// How long the server may take to answer while the session is set up; ten seconds unless told otherwise.
@@ -84,8 +89,8 @@ impl RpcSessionBuilder {
     /// If nobody answers there, or it is no server of Binder RPC.
     pub fn connect(self) -> Result<RpcSession> {
         let soon = Wait::Until(Instant::now() + self.setup);
-        let socket = self.address.connect(self.setup, self.descriptors)?;
-        let passes = self.descriptors && address::passes_descriptors(&socket);
+        let socket = self.address.connect(self.setup, self.wants_descriptors())?;
+        let passes = self.wants_descriptors() && address::passes_descriptors(&socket);
         let setup = self.open(socket, passes, soon);
         let (connection, terms, allowed) = setup.map_err(|error| match error {
             Error::Dead => Error::Protocol(format!(

@@ -67,7 +67,12 @@ impl RpcServerBuilder {
     /// travels then.
     #[cfg(feature = "tls")]
     pub fn tls(self, config: Arc<rustls::ServerConfig>) -> Self {
-        RpcServerBuilder { tls: Some(ServerTls(config)), descriptors: false, ..self }
+        RpcServerBuilder { tls: Some(ServerTls(config)), ..self }
+    }
+
+    /// Whether descriptors may travel: TLS has no place for them.
+    fn allows_descriptors(&self) -> bool {
+        self.descriptors && self.tls.is_none()
     }
 
     /// Who may connect to a Unix socket: this user and root, unless told otherwise.
@@ -93,7 +98,7 @@ impl RpcServerBuilder {
                 what: "serve an object of another process".into(),
             });
         }
-        let listener = Arc::new(self.address.listen(self.descriptors)?);
+        let listener = Arc::new(self.address.listen(self.allows_descriptors())?);
         let address = self.address.bound(&listener);
         // A connection may be gone again before it is accepted.
         rustix::io::ioctl_fionbio(&*listener, true)
@@ -265,7 +270,7 @@ impl ServerState {
     }
 
     fn begin(self: &Arc<Self>, socket: OwnedFd, peer: CallingIdentity, charges: Vec<Charge>) -> Result<()> {
-        let passes = self.options.descriptors && address::passes_descriptors(&socket);
+        let passes = self.options.allows_descriptors() && address::passes_descriptors(&socket);
         let connection = Connection::new(socket, peer, passes, charges);
         let shared = Arc::clone(self);
         let serve = move || {

@@ -89,9 +89,10 @@ fn calls_of_every_size_and_calls_back_go_over_tls() {
     for address in [local(), place.socket().into()] {
         let server = RpcServer::builder(address)
             .tls(of_server(&keys, None))
+            .descriptors(true)
             .serve(Binder::new(Everything::default()))
             .unwrap();
-        let session = client(server.address(), &keys).connect().unwrap();
+        let session = client(server.address(), &keys).descriptors(true).connect().unwrap();
         let root = session.root().unwrap();
         for len in [0, 1, 16_000, 17_000, 100_000, (1 << 20) - 1000] {
             let bytes: Vec<u8> = (0..len).map(|n| n as u8).collect();
