@@ -2,12 +2,12 @@
 //!
 //! One JSON value a line, appended before the change that it tells of is made. The file is locked (`flock(2)`) as long
 //! as its process lives, so a lock that can be had says that its process is gone. One that cannot be had says little: a
-//! child between its fork and its program has the lock, too, and may outlive a parent that was killed. The folder is [`PrivateFolder`]'s:
-//! what stands in a journal is done with the rights of whoever reads it.
+//! child between its fork and its program has the lock, too, and may outlive a parent that was killed. The folder is
+//! [`PrivateFolder`]'s: what stands in a journal is done with the rights of whoever reads it.
 
 use crate::error::{Error, Result};
 use crate::private_folder::PrivateFolder;
-use crate::process::is_gone;
+use crate::process::Status;
 use crate::tid::Tid;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, OFlags, flock, fstat};
@@ -73,7 +73,11 @@ fn try_lock(file: &File) -> io::Result<Lock> {
     }
 }
 
-/// The same for a journal of this process, which is waited for until then if only a child of it can have the lock.
+fn is_gone(process: Tid) -> bool {
+    Status::of(process).map_or(true, |status| status.has_ended)
+}
+
+/// Locks the journal of a process. If that is gone, only a child of it can have the lock, which is waited for until `end`.
 fn lock_left(file: &File, process: Option<Tid>, end: Instant) -> io::Result<Lock> {
     loop {
         match try_lock(file)? {

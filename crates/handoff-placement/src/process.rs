@@ -134,6 +134,8 @@ pub(crate) fn settle(scope: Scope, id: Tid, mut place: impl FnMut(Tid, bool) -> 
 pub struct Status {
     /// The name that it gave itself, up to 15 bytes.
     pub comm: String,
+    /// Whether it has ended, and nobody has waited for it yet.
+    pub has_ended: bool,
     /// The parent process; `None` for the first one.
     pub parent: Option<Tid>,
     /// When it started, in clock ticks since boot: with the id, this names it for good.
@@ -168,6 +170,7 @@ impl Status {
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Self {
             comm: comm.to_owned(),
+            has_ended: matches!(fields.first(), Some(&("Z" | "X"))),
             parent: field(4).and_then(|parent| i32::try_from(parent).ok()).and_then(Tid::new),
             start: field(22)?,
             cpu_ticks: field(14)?.checked_add(field(15)?)?,
@@ -175,15 +178,6 @@ impl Status {
             is_kernel_thread: field(9)? & PF_KTHREAD != 0,
         })
     }
-}
-
-/// Whether a process has ended, also one that nobody has waited for yet.
-#[must_use]
-pub fn is_gone(pid: Tid) -> bool {
-    let Ok(text) = fs::read(format!("/proc/{pid}/stat")) else { return true };
-    let text = String::from_utf8_lossy(&text);
-    // The name, which may hold anything, stands in parentheses in front of the state.
-    text.rsplit_once(')').is_some_and(|(_, tail)| tail.trim_start().starts_with(['Z', 'X']))
 }
 
 /// Identifies a process beyond the reuse of its number.
@@ -251,7 +245,8 @@ mod tests {
             (status.parent, status.start, status.cpu_ticks, status.last_cpu),
             (Tid::new(1), 4711, 42, 3)
         );
-        assert!(!status.is_kernel_thread);
+        assert!(!status.is_kernel_thread && !status.has_ended);
+        assert!(Status::parse(&format!("7 (S) {}", tail.replacen('S', "Z", 1))).unwrap().has_ended);
         let of_kernel = tail.replacen("-1 0", "-1 69238880", 1);
         assert!(Status::parse(&format!("2 (kthreadd) {of_kernel}")).unwrap().is_kernel_thread);
         for nonsense in ["", "7", "7 (x", "7 (x)", "7 (x) S", "7 (x) S a b c"] {

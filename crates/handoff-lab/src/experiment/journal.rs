@@ -10,7 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
-use handoff_placement::process::{Status, boot_id, is_gone};
+use handoff_placement::process::{Status, boot_id};
 use handoff_placement::{JournalFile, Root, Tid};
 use serde::{Deserialize, Serialize};
 
@@ -54,8 +54,8 @@ impl Owner {
 
 /// When a process started that has not ended, in clock ticks since boot.
 fn start_of(pid: u32) -> Option<u64> {
-    let pid = i32::try_from(pid).ok().and_then(Tid::new).filter(|pid| !is_gone(*pid))?;
-    Some(Status::of(pid).ok()?.start)
+    let pid = i32::try_from(pid).ok().and_then(Tid::new)?;
+    Status::of(pid).ok().filter(|status| !status.has_ended).map(|status| status.start)
 }
 
 /// Root's own folder; where there is no `/var`, as on Android, one that lasts until the machine is booted anew,
