@@ -68,22 +68,20 @@ impl Tls {
 
     /// Opens what came there, and puts it behind `bytes`, all of it: who waits for the socket misses nothing.
     pub(super) fn open(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
-        let mut left = &self.sealed[..];
-        while !left.is_empty() {
+        let (before, mut left, mut is_closed) = (bytes.len(), &self.sealed[..], false);
+        while !left.is_empty() && !is_closed {
             if self.session.read_tls(&mut left).map_err(io_failed)? == 0 {
                 return Err(Error::Protocol("TLS takes no more".into()));
             }
             let state = self.session.process_new_packets().map_err(failed)?;
-            let opened = state.plaintext_bytes_to_read();
             let at = bytes.len();
-            bytes.resize(at + opened, 0);
+            bytes.resize(at + state.plaintext_bytes_to_read(), 0);
             self.session.reader().read_exact(&mut bytes[at..]).map_err(io_failed)?;
-            if state.peer_has_closed() {
-                return if opened == 0 { Err(Error::Dead) } else { Ok(()) };
-            }
+            is_closed = state.peer_has_closed();
         }
         self.sealed.clear();
-        Ok(())
+        // What came right before the end is served.
+        if is_closed && bytes.len() == before { Err(Error::Dead) } else { Ok(()) }
     }
 }
 
@@ -93,4 +91,57 @@ fn failed(error: rustls::Error) -> Error {
 
 fn io_failed(error: io::Error) -> Error {
     Error::Protocol(format!("TLS: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::crypto::ring;
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+    use super::*;
+
+    /// What one side says, as the other one hears it.
+    fn say(from: &mut Tls, to: &mut Tls, bytes: &[u8]) -> Result<Vec<u8>> {
+        let mut heard = Vec::new();
+        let sealed = from.seal(bytes)?;
+        to.room().extend(sealed);
+        to.open(&mut heard).map(|()| heard)
+    }
+
+    #[test]
+    fn what_was_said_right_before_the_end_is_heard_and_nothing_after_it() {
+        let own = rcgen::generate_simple_self_signed(["it".to_owned()]).unwrap();
+        let provider = Arc::new(ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(own.cert.der().clone()).unwrap();
+        let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+        let server = ServerConfig::builder_with_provider(Arc::clone(&provider));
+        let server = server.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let server = ServerTls(Arc::new(server.with_single_cert(vec![own.cert.der().clone()], key).unwrap()));
+        let client = ClientConfig::builder_with_provider(provider);
+        let client = client.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+        let name = ServerName::try_from("it").unwrap();
+        let client = ClientTls(Arc::new(client.with_no_client_auth()), name);
+        for is_alone in [false, true] {
+            let (mut client, mut server) = (client.begin().unwrap(), server.begin().unwrap());
+            while client.is_handshaking() || server.is_handshaking() {
+                assert!(say(&mut client, &mut server, &[]).unwrap().is_empty());
+                assert!(say(&mut server, &mut client, &[]).unwrap().is_empty());
+            }
+            let long = vec![7u8; 100_000];
+            assert_eq!(say(&mut client, &mut server, &long).unwrap(), long);
+            let last = if is_alone { &b""[..] } else { b"last" };
+            let mut sealed = client.seal(last).unwrap();
+            client.session.send_close_notify();
+            sealed.extend(client.seal(&[]).unwrap());
+            server.room().extend(&sealed);
+            let mut heard = Vec::new();
+            let ended = server.open(&mut heard);
+            assert!(heard == last && matches!(ended, Err(Error::Dead)) == is_alone, "{ended:?}");
+            // Again, as somebody in between may send it.
+            server.room().extend(&sealed);
+            assert!(server.open(&mut heard).is_err() && heard == last);
+        }
+    }
 }
