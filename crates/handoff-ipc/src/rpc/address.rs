@@ -168,7 +168,7 @@ impl RpcAddress {
         Ok(listener)
     }
 
-    /// Where a listener listens that was bound here: port 0 became one.
+    /// Where a listener listens that was bound here: any port that is free became one.
     pub(super) fn bound(&self, listener: &OwnedFd) -> Self {
         let address = SockRef::from(listener).local_addr();
         let of = |address: SockAddr| match self {

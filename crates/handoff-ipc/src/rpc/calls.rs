@@ -448,12 +448,16 @@ mod tests {
     use crate::ledger::{self, Resource};
     use crate::object::Binder;
 
+    /// A connection of a server's session with its root, and the peer's end of it.
+    fn connected(peer: CallingIdentity, descriptors: bool) -> (Connection, UnixStream, Arc<Session>, Binder) {
+        let (here, there) = UnixStream::pair().unwrap();
+        let (session, root) = Session::of_server(peer, 2, descriptors);
+        (Connection::new(here.into(), peer, descriptors, Vec::new()), there, session, root)
+    }
+
     #[test]
     fn a_wait_ends_although_the_peer_always_says_something() {
-        let (here, there) = UnixStream::pair().unwrap();
-        let peer = CallingIdentity::own();
-        let mut connection = Connection::new(here.into(), peer, false, Vec::new());
-        let (session, _) = Session::of_server(peer, 2, false);
+        let (mut connection, there, session, _) = connected(CallingIdentity::own(), false);
         let nothing = DecStrong { address: Address::new(77, true), amount: 1 }.frame();
         (&there).write_all(&nothing.repeat(100)).unwrap();
         let over = Wait::Until(Instant::now());
@@ -487,10 +491,7 @@ mod tests {
             (&[own, own], true),
             (&[others[0], own], true),
         ] {
-            let (here, there) = UnixStream::pair().unwrap();
-            let peer = CallingIdentity::own();
-            let mut connection = Connection::new(here.into(), peer, false, Vec::new());
-            let (session, _) = Session::of_server(peer, 2, false);
+            let (mut connection, there, session, _) = connected(CallingIdentity::own(), false);
             let proxy = session.nodes().enter(&session, address).unwrap();
             (&there).write_all(&[&DecStrong::frames(before), reply].concat()).unwrap();
             let (mut away, mut frame) = (Some(own), Frame::default());
@@ -504,10 +505,7 @@ mod tests {
     #[test]
     fn a_reply_that_does_not_go_in_time_goes_later_or_ends_the_session() {
         for (has_fds, is_taken) in [(false, true), (false, false), (true, false)] {
-            let (here, there) = UnixStream::pair().unwrap();
-            let peer = CallingIdentity::own();
-            let mut connection = Connection::new(here.into(), peer, true, Vec::new());
-            let (session, _) = Session::of_server(peer, 2, true);
+            let (mut connection, there, session, _) = connected(CallingIdentity::own(), true);
             let back = Some(DecStrong { address: Address::new(7, true), amount: 1 });
             let mut frames = vec![0; MOST_BODY / 2];
             let mut reply_with = |connection: &mut Connection, objects| {
@@ -535,10 +533,7 @@ mod tests {
     /// very connection that the call is half sent on.
     #[test]
     fn what_is_owed_back_does_not_go_between_the_halves_of_a_call() {
-        let (here, there) = UnixStream::pair().unwrap();
-        let peer = CallingIdentity::own();
-        let mut connection = Connection::new(here.into(), peer, false, Vec::new());
-        let (session, _) = Session::of_server(peer, 2, false);
+        let (mut connection, there, session, _) = connected(CallingIdentity::own(), false);
         let (theirs, called) = (Address::new(7, false), Address::new(8, false));
         let held = session.nodes().enter(&session, theirs).unwrap();
         let object = Binder::new(ParcelService::new("test.IHolder", move |_, _| {
@@ -558,7 +553,7 @@ mod tests {
         while !session.owes() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let mut heard = Connection::new(there.into(), peer, false, Vec::new());
+        let mut heard = Connection::new(there.into(), CallingIdentity::own(), false, Vec::new());
         let mut frame = Frame::default();
         let came = heard.receive(Wait::Forever, &mut frame).unwrap();
         assert!(matches!(came, Attempt::Done(Came::Call)) && frame.body().ends_with(&[7; 1 << 10]));
@@ -573,10 +568,8 @@ mod tests {
 
     #[test]
     fn a_call_that_there_is_no_room_for_keeps_neither_its_receiver_s_caller_nor_a_thread() {
-        let (here, there) = UnixStream::pair().unwrap();
         let peer = CallingIdentity { pid: 1, uid: 65_007, gid: 65_007 };
-        let mut connection = Connection::new(here.into(), peer, false, Vec::new());
-        let (session, root) = Session::of_server(peer, 2, false);
+        let (mut connection, there, session, root) = connected(peer, false);
         let address = session.nodes().leave(&session, &root).unwrap();
         let data = [0; 64 << 10];
         let send = |number| {

@@ -62,8 +62,8 @@ impl RpcSessionBuilder {
         RpcSessionBuilder { descriptors, ..self }
     }
 
-    /// Has connections encrypted, by TLS with this provider of ciphers, and connects to the server of that name only. No
-    /// descriptor travels then.
+    /// Has connections encrypted, by TLS with this provider of ciphers, and connects to the server of that name only.
+    /// Descriptors cannot travel.
     #[cfg(feature = "tls")]
     pub fn tls(
         self,

@@ -382,7 +382,7 @@ impl Connection {
         self.traffic.tls = Some(Box::new(tls));
         loop {
             self.send_raw(&[], wait)?;
-            if self.traffic.tls.as_ref().is_none_or(|tls| !tls.is_handshaking()) {
+            if !self.traffic.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
                 return Ok(());
             }
             match self.fill(wait) {

@@ -62,9 +62,8 @@ impl RpcServerBuilder {
         RpcServerBuilder { descriptors, ..self }
     }
 
-    /// Has connections encrypted, by TLS with these keys and this provider of ciphers. Clients are known by their
-    /// certificates if the configuration asks for them, and to the services they are as unknown as without. No descriptor
-    /// travels then.
+    /// Has connections encrypted, by TLS with these keys and this provider of ciphers. Descriptors cannot travel. The
+    /// configuration may ask for clients' certificates and refuse some; services do not see them.
     #[cfg(feature = "tls")]
     pub fn tls(self, config: Arc<rustls::ServerConfig>) -> Self {
         RpcServerBuilder { tls: Some(ServerTls(config)), ..self }

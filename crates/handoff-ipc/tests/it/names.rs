@@ -22,10 +22,6 @@ fn connect(socket: &Path) -> Runtime {
     Runtime::builder().socket(socket).connect().unwrap()
 }
 
-fn everything() -> Binder {
-    Binder::new(Everything::default())
-}
-
 /// Adds `name`, taking it from whoever has it.
 fn take(runtime: &Runtime, name: &str) -> Result<()> {
     runtime.services().add(name, everything(), ServiceOptions::default().replacing())

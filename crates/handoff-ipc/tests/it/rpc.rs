@@ -27,7 +27,7 @@ fn role_main() {
         // A client whose object the server has, until it is killed.
         "guest" => {
             let session = RpcSession::connect(socket).unwrap();
-            let mine = Binder::new(Everything::default());
+            let mine = everything();
             session.root().unwrap().transaction(REGISTER).call(|w| w.write(&mine), |_| Ok(())).unwrap();
             ready_and_wait();
         }
@@ -77,8 +77,8 @@ fn every_version_carries_what_it_can() {
         let root = session.root().unwrap();
         assert_eq!(root.engine(), EngineKind::Rpc);
         assert_eq!(echo(&root, b"bytes").unwrap(), b"bytes");
-        assert_eq!(call_back(&root, &Binder::new(Everything::default()), 7).unwrap(), 7);
-        let mine = Binder::new(Everything::default());
+        assert_eq!(call_back(&root, &everything(), 7).unwrap(), 7);
+        let mine = everything();
         root.transaction(KEEP).call(|p| p.write(&Some(mine.clone())), |_| Ok(())).unwrap();
         let back: Option<Binder> = root.transaction(GET_KEPT).call(|_| Ok(()), |r| r.read()).unwrap();
         assert_eq!(back, Some(mine), "version {version}");
@@ -94,10 +94,10 @@ fn every_version_carries_what_it_can() {
 
 /// Calls go to an address and back; callers are known unless they come over a network.
 fn carries_calls(address: RpcAddress, is_network: bool) {
-    let server = RpcServer::builder(address).serve(Binder::new(Everything::default())).unwrap();
+    let server = RpcServer::builder(address).serve(everything()).unwrap();
     let session = RpcSession::connect(server.address().clone()).unwrap();
     let root = session.root().unwrap();
-    assert_eq!(call_back(&root, &Binder::new(Everything::default()), 3).unwrap(), 3);
+    assert_eq!(call_back(&root, &everything(), 3).unwrap(), 3);
     let (pid, uid): (u32, u32) =
         root.transaction(WHO).call(|_| Ok(()), |r| Ok((r.read()?, r.read()?))).unwrap();
     // Who is at the other end of a network, the kernel does not know.
@@ -126,7 +126,7 @@ fn abstract_names_and_machines_are_addresses_too() {
 fn virtual_machines_are_addresses_too() {
     let local = RpcAddress::Vsock { cid: 1, port: u32::MAX };
     carries_calls(local.clone(), true);
-    let server = RpcServer::builder(local).serve(Binder::new(Everything::default())).unwrap();
+    let server = RpcServer::builder(local).serve(everything()).unwrap();
     let RpcAddress::Vsock { cid: 1, port } = *server.address() else { panic!("{}", server.address()) };
     drop(server);
     let gone = RpcSession::connect(RpcAddress::Vsock { cid: 1, port }).unwrap_err();
@@ -250,7 +250,7 @@ fn a_parcel_of_another_engine_is_refused_and_never_garbled() {
     let refused = root.transaction(KEEP).call(|to| parcel.send(to), |_| Ok(())).unwrap_err();
     assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
     // What came is passed on, in its own form.
-    let mine = Binder::new(Everything::default());
+    let mine = everything();
     root.transaction(KEEP).call(|p| p.write(&Some(mine.clone())), |_| Ok(())).unwrap();
     let kept = root.transaction(GET_KEPT).call(|_| Ok(()), Parcel::receive).unwrap();
     root.transaction(KEEP).call(|to| kept.send(to), |_| Ok(())).unwrap();
@@ -333,7 +333,7 @@ fn nobody_listens() {
     let error = RpcSession::connect(place.socket()).unwrap_err();
     assert!(error.to_string().contains("no RPC server answers"), "{error}");
     let mut first = Peer::start("server", &place.socket());
-    let serve = || RpcServer::builder(place.socket()).serve(Binder::new(Everything::default()));
+    let serve = || RpcServer::builder(place.socket()).serve(everything());
     assert!(serve().is_err(), "the place is taken");
     first.kill();
     let _second = serve().unwrap();
@@ -349,7 +349,7 @@ fn whom_an_accessor_connects_is_known_as_who_called_it() {
     let (owner, client) = (join(), join());
     let network = RpcAddress::Inet(([127, 0, 0, 1], 0).into());
     for address in [RpcAddress::Path(place.socket()), network] {
-        let server = RpcServer::builder(address).serve(Binder::new(Everything::default())).unwrap();
+        let server = RpcServer::builder(address).serve(everything()).unwrap();
         let accessor = server.accessor("test.IEverything/default");
         owner.services().add("accessor", accessor, ServiceOptions::default().replacing()).unwrap();
         let found = client.services().get("accessor").unwrap();
@@ -358,7 +358,7 @@ fn whom_an_accessor_connects_is_known_as_who_called_it() {
         assert_eq!(name, "test.IEverything/default");
         let session = RpcSession::connect(found.clone()).unwrap();
         let root = session.root().unwrap();
-        assert_eq!(call_back(&root, &Binder::new(Everything::default()), 3).unwrap(), 3);
+        assert_eq!(call_back(&root, &everything(), 3).unwrap(), 3);
         let own = (std::process::id(), rustix::process::geteuid().as_raw());
         let who = root.transaction(WHO).call(|_| Ok(()), |r| Ok((r.read()?, r.read()?))).unwrap();
         assert_eq!(own, who, "also where the server listens to a network");
@@ -372,10 +372,6 @@ fn whom_an_accessor_connects_is_known_as_who_called_it() {
     }
     let refused = RpcServer::builder(everything()).serve(everything()).unwrap_err();
     assert!(matches!(&refused, Error::Unsupported { .. }), "{refused}");
-}
-
-fn everything() -> Binder {
-    Binder::new(Everything::default())
 }
 
 /// An accessor of somebody else, which gives what it likes.
@@ -429,14 +425,10 @@ fn nonblocking() {
     });
     let session = RpcSession::connect(Binder::new(accessor)).unwrap();
     let root = session.root().unwrap();
-    let used = || {
-        let times = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        Duration::new(times.tv_sec as u64, times.tv_nsec as u32)
-    };
     // The thread that serves calls back waits, too.
-    let before = used();
+    let before = cpu_time(std::process::id());
     std::thread::sleep(Duration::from_secs(1));
-    let waited = used() - before;
+    let waited = cpu_time(std::process::id()) - before;
     assert!(waited < Duration::from_millis(50), "{waited:?} of CPU time for waiting");
     assert_eq!(call_back(&root, &everything(), 3).unwrap(), 3);
     assert!(given.lock().unwrap().len() >= 2);

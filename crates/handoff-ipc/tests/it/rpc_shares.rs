@@ -26,15 +26,6 @@ fn object(number: u32) -> Vec<u8> {
     words(&[1, 1, number, 12])
 }
 
-/// CPU time that a process has used.
-fn cpu_time(pid: u32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    let ticks = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    // A tick is a hundredth of a second in all that the kernel says (USER_HZ).
-    Duration::from_millis(ticks * 10)
-}
-
 /// A client of a server in another process, which counts what that process has open.
 fn counted(server: &str) -> (Place, Peer, RpcSession, impl Fn() -> i32) {
     let place = Place::new();

@@ -2,16 +2,17 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::*;
+use handoff_ipc::Error;
 use handoff_ipc::rpc::rustls::crypto::{CryptoProvider, ring};
 use handoff_ipc::rpc::rustls::pki_types::{PrivateKeyDer, ServerName};
 use handoff_ipc::rpc::rustls::server::WebPkiClientVerifier;
 use handoff_ipc::rpc::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use handoff_ipc::rpc::{RpcAddress, RpcServer, RpcSession, RpcSessionBuilder};
-use handoff_ipc::{Binder, Error};
 
 const NAME: &str = "handoff.test";
 
@@ -69,7 +70,7 @@ fn port(server: &RpcServer) -> std::net::SocketAddr {
 }
 
 fn serve(keys: &Certified) -> RpcServer {
-    let service = Binder::new(Everything::default());
+    let service = everything();
     RpcServer::builder(local()).tls(of_server(keys, None)).serve(service).unwrap()
 }
 
@@ -90,7 +91,7 @@ fn calls_of_every_size_and_calls_back_go_over_tls() {
         let server = RpcServer::builder(address)
             .tls(of_server(&keys, None))
             .descriptors(true)
-            .serve(Binder::new(Everything::default()))
+            .serve(everything())
             .unwrap();
         let session = client(server.address(), &keys).descriptors(true).connect().unwrap();
         let root = session.root().unwrap();
@@ -98,7 +99,7 @@ fn calls_of_every_size_and_calls_back_go_over_tls() {
             let bytes: Vec<u8> = (0..len).map(|n| n as u8).collect();
             assert_eq!(echo(&root, &bytes).unwrap(), bytes);
         }
-        assert_eq!(call_back(&root, &Binder::new(Everything::default()), 3).unwrap(), 3);
+        assert_eq!(call_back(&root, &everything(), 3).unwrap(), 3);
         // Each on a connection of its own.
         std::thread::scope(|scope| {
             for number in 0..4u8 {
@@ -118,17 +119,19 @@ fn calls_of_every_size_and_calls_back_go_over_tls() {
     }
 }
 
-/// Relays one connection after the other to a server, and keeps all that was said.
-fn overheard(server: std::net::SocketAddr) -> (RpcAddress, Arc<Mutex<Vec<u8>>>) {
+/// Relays each connection to a server. All that is said goes through `pass`, which is told whether the client said it.
+fn relayed(
+    server: std::net::SocketAddr,
+    pass: impl Fn(&mut [u8], bool) + Clone + Send + 'static,
+) -> RpcAddress {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, heard) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<u8>>>::default());
-    let kept = Arc::clone(&heard);
-    let relay = move |mut from: TcpStream, mut to: TcpStream| {
-        let kept = Arc::clone(&kept);
+    let address = RpcAddress::Inet(listener.local_addr().unwrap());
+    let relay = move |mut from: TcpStream, mut to: TcpStream, is_client_s: bool| {
+        let pass = pass.clone();
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = from.read(&mut bytes) {
-                kept.lock().unwrap().extend(&bytes[..count]);
+                pass(&mut bytes[..count], is_client_s);
                 if to.write_all(&bytes[..count]).is_err() {
                     break;
                 }
@@ -139,11 +142,18 @@ fn overheard(server: std::net::SocketAddr) -> (RpcAddress, Arc<Mutex<Vec<u8>>>) 
     std::thread::spawn(move || {
         for near in listener.incoming().map_while(Result::ok) {
             let Ok(far) = TcpStream::connect(server) else { return };
-            relay(near.try_clone().unwrap(), far.try_clone().unwrap());
-            relay(far, near);
+            relay(near.try_clone().unwrap(), far.try_clone().unwrap(), true);
+            relay(far, near, false);
         }
     });
-    (RpcAddress::Inet(address), heard)
+    address
+}
+
+/// The same, and all that was said.
+fn overheard(server: std::net::SocketAddr) -> (RpcAddress, Arc<Mutex<Vec<u8>>>) {
+    let heard = Arc::<Mutex<Vec<u8>>>::default();
+    let kept = Arc::clone(&heard);
+    (relayed(server, move |bytes, _| kept.lock().unwrap().extend(&*bytes)), heard)
 }
 
 #[test]
@@ -153,7 +163,7 @@ fn who_listens_reads_nothing() {
     for is_sealed in [true, false] {
         let server = RpcServer::builder(local());
         let server = if is_sealed { server.tls(of_server(&keys, None)) } else { server };
-        let server = server.serve(Binder::new(Everything::default())).unwrap();
+        let server = server.serve(everything()).unwrap();
         let (address, heard) = overheard(port(&server));
         let session = RpcSession::builder(address.clone());
         let session = if is_sealed { client(&address, &keys) } else { session }.connect().unwrap();
@@ -181,7 +191,7 @@ fn a_server_is_the_one_that_it_is_taken_for() {
 fn a_client_shows_its_certificate_where_it_is_asked_for_it() {
     let (keys, mine, others) = (certified(), certified(), certified());
     let server = RpcServer::builder(local()).tls(of_server(&keys, Some(&mine)));
-    let server = server.serve(Binder::new(Everything::default())).unwrap();
+    let server = server.serve(everything()).unwrap();
     let connect = |own: Option<&Certified>| {
         let name = ServerName::try_from(NAME).unwrap();
         RpcSession::builder(server.address().clone()).tls(of_client(&keys, own), name).connect()
@@ -198,7 +208,7 @@ fn a_client_shows_its_certificate_where_it_is_asked_for_it() {
 fn one_side_alone_with_tls_is_told() {
     let keys = certified();
     let (sealed, plain) = (serve(&keys), RpcServer::builder(local()));
-    let plain = plain.serve(Binder::new(Everything::default())).unwrap();
+    let plain = plain.serve(everything()).unwrap();
     let quick = |session: RpcSessionBuilder| session.setup_timeout(Duration::from_secs(20)).connect();
     for refused in
         [quick(RpcSession::builder(sealed.address().clone())), quick(client(plain.address(), &keys))]
@@ -255,38 +265,17 @@ fn a_hostile_handshake_harms_nobody_else() {
 fn what_is_changed_on_the_way_ends_the_session() {
     let keys = certified();
     let server = serve(&keys);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = RpcAddress::Inet(listener.local_addr().unwrap());
-    let far_end = port(&server);
-    let changes = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let changes = Arc::new(AtomicBool::new(false));
     let changing = Arc::clone(&changes);
-    std::thread::spawn(move || {
-        for near in listener.incoming().map_while(Result::ok) {
-            let Ok(far) = TcpStream::connect(far_end) else { return };
-            for (mut from, mut to, may) in [
-                (near.try_clone().unwrap(), far.try_clone().unwrap(), true),
-                (far.try_clone().unwrap(), near.try_clone().unwrap(), false),
-            ] {
-                let changing = Arc::clone(&changing);
-                std::thread::spawn(move || {
-                    let mut bytes = [0; 4096];
-                    while let Ok(count @ 1..) = from.read(&mut bytes) {
-                        if may && changing.load(std::sync::atomic::Ordering::Relaxed) {
-                            bytes[count - 1] ^= 1;
-                        }
-                        if to.write_all(&bytes[..count]).is_err() {
-                            break;
-                        }
-                    }
-                    drop(to.shutdown(Shutdown::Both));
-                });
-            }
+    let address = relayed(port(&server), move |bytes, is_client_s| {
+        if let (true, Some(last)) = (is_client_s && changing.load(Ordering::Relaxed), bytes.last_mut()) {
+            *last ^= 1;
         }
     });
     let session = client(&address, &keys).connect().unwrap();
     let root = session.root().unwrap();
     echo(&root, b"as it was said").unwrap();
-    changes.store(true, std::sync::atomic::Ordering::Relaxed);
+    changes.store(true, Ordering::Relaxed);
     let changed = echo(&root, b"not as it was said").unwrap_err();
     assert!(matches!(changed, Error::Dead | Error::Protocol(_)), "{changed}");
     eventually("the end is known", || !session.is_alive());

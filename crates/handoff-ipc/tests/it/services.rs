@@ -25,10 +25,6 @@ fn connect(socket: &Path) -> Runtime {
     Runtime::builder().socket(socket).connect().unwrap()
 }
 
-fn everything() -> Binder {
-    Binder::new(Everything::default())
-}
-
 #[test]
 #[ignore = "a process of another test"]
 fn role_main() {

@@ -159,7 +159,7 @@ impl Service for Everything {
             // Calls the object back with one less until nothing is left; counts the thread's turns.
             CALL_BACK => {
                 let (back, left): (Binder, i32) = (data.read()?, data.read()?);
-                let depth = if left == 0 { 0 } else { 1 + call_back(&back, &this(), left - 1)? };
+                let depth = if left == 0 { 0 } else { 1 + call_back(&back, &everything(), left - 1)? };
                 reply.write(&depth)
             }
             READ_FD => {
@@ -335,7 +335,7 @@ fn sum(bytes: SharedBytes<'_>) -> u64 {
     sum
 }
 
-fn this() -> Binder {
+pub fn everything() -> Binder {
     Binder::new(Everything::default())
 }
 
