@@ -5,7 +5,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::{FromRawFd as _, OwnedFd};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
 use binder_ndk::binder::{AIBinder, AIBinder_decStrong, AIBinder_isRemote, AIBinder_new};
@@ -69,7 +69,7 @@ unsafe fn read(parcel: *mut AParcel, step: i32) {
     let data: *mut c_void = (&raw mut room).cast();
     // SAFETY: as the fuzz target's.
     let status: binder_status_t = unsafe {
-        match step % 27 {
+        match step % 28 {
             0 => number!(AParcel_readInt32, 0),
             1 => number!(AParcel_readUint32, 0),
             2 => number!(AParcel_readInt64, 0),
@@ -119,6 +119,17 @@ unsafe fn read(parcel: *mut AParcel, step: i32) {
             }
             24 => AParcel_readString(parcel, data, None),
             25 => AParcel_readInt32Array(parcel, data, Some(refuse::<i32>)),
+            26 => {
+                let (mut bytes, mut length) = (null(), 0);
+                let status = handoff_AParcel_takeBytes(parcel, &raw mut bytes, &raw mut length);
+                if status == STATUS_OK {
+                    assert!(length >= -1 && bytes.is_null() == (length == -1), "{length} bytes");
+                    // All of them can be read.
+                    let all = (0..length).map(|index| u64::from(*bytes.cast::<u8>().add(index as usize)));
+                    std::hint::black_box(all.sum::<u64>());
+                }
+                status
+            }
             _ => AParcel_readStringArray(parcel, data, None, None),
         }
     };

@@ -86,6 +86,12 @@ private:
 
 inline void ScopedFileDescriptor_close(int fd) { close(fd); }
 
+/* The status that all calls share that succeed. It is known before it is asked for, unless that is done before `main`. */
+inline AStatus* const kOk = AStatus_newOk();
+inline void ScopedAStatus_delete(AStatus* status) {
+    if (status != kOk) AStatus_delete(status);
+}
+
 }  // namespace impl
 
 class ScopedAParcel : public impl::ScopedAResource<AParcel*, AParcel_delete, nullptr> {
@@ -100,13 +106,13 @@ public:
 };
 
 /* The outcome of a call. */
-class ScopedAStatus : public impl::ScopedAResource<AStatus*, AStatus_delete, nullptr> {
+class ScopedAStatus : public impl::ScopedAResource<AStatus*, impl::ScopedAStatus_delete, nullptr> {
 public:
     explicit ScopedAStatus(AStatus* status = nullptr) : ScopedAResource(status) {}
     ScopedAStatus(ScopedAStatus&&) noexcept = default;
     ScopedAStatus& operator=(ScopedAStatus&&) noexcept = default;
 
-    bool isOk() const { return get() != nullptr && AStatus_isOk(get()); }
+    bool isOk() const { return get() != nullptr && (get() == impl::kOk || AStatus_isOk(get())); }
     binder_exception_t getExceptionCode() const { return AStatus_getExceptionCode(get()); }
     int32_t getServiceSpecificError() const { return AStatus_getServiceSpecificError(get()); }
     binder_status_t getStatus() const { return AStatus_getStatus(get()); }

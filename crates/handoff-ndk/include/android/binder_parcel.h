@@ -69,6 +69,9 @@ binder_status_t AParcel_readString(const AParcel* parcel, void* stringData, APar
 /* Not of Android: whether memory for so many items of a size may be allocated because this parcel says that they come. A
  * null takes four bytes of a parcel, so a peer could have as much allocated as it likes. STATUS_NO_MEMORY: no. */
 binder_status_t handoff_AParcel_makeRoom(const AParcel* parcel, int32_t count, size_t size);
+/* Not of Android: says where the bytes of an array stand and how many they are, or -1 for null, and goes behind them. They stay
+ * until the parcel is written to or let go. */
+binder_status_t handoff_AParcel_takeBytes(const AParcel* parcel, const void** bytes, int32_t* length);
 
 /* Arrays: a length of -1 is null. An allocator makes room for so many items and says where; it gets -1, and no place to
  * say so, for null. False refuses the array. */

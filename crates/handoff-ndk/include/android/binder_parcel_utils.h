@@ -5,6 +5,7 @@
 #include <android/binder_interface_utils.h>
 #include <android/binder_parcel.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -136,10 +137,37 @@ bool allocateVector(void* data, int32_t length, N** buffer) {
     return true;
 }
 
+/* Makes a vector of bytes from where they stand: one that made room for them would fill it with zeros first. */
+template <typename T>
+binder_status_t readBytes(const AParcel* parcel, std::vector<T>* vector) {
+    const void* bytes = nullptr;
+    int32_t length = 0;
+    binder_status_t status = handoff_AParcel_takeBytes(parcel, &bytes, &length);
+    if (status != STATUS_OK) return status;
+    if (length < 0) return STATUS_UNEXPECTED_NULL;
+    const T* first = static_cast<const T*>(bytes);
+    const size_t count = static_cast<size_t>(length);
+    if (count <= kShortCopy) {
+        vector->assign(first, first + count);
+        return STATUS_OK;
+    }
+    vector->clear();
+    if (vector->capacity() < count) vector->reserve(count + 64);
+    const size_t ahead = (reinterpret_cast<uintptr_t>(vector->data()) - reinterpret_cast<uintptr_t>(first)) % 4096;
+    const size_t most = ahead > 0 && ahead < 64 ? kShortCopy : count;
+    for (const T *end = first + count, *next; first != end; first = next) {
+        next = first + std::min(most, static_cast<size_t>(end - first));
+        vector->insert(vector->end(), first, next);
+    }
+    return STATUS_OK;
+}
+
 template <typename T>
 binder_status_t readNumbers(const AParcel* parcel, std::vector<T>* vector) {
     typedef typename number_of<T>::type N;
-    if constexpr (std::is_same<N, int32_t>::value) {
+    if constexpr (std::is_same<T, int8_t>::value || std::is_same<T, uint8_t>::value) {
+        return readBytes(parcel, vector);
+    } else if constexpr (std::is_same<N, int32_t>::value) {
         return AParcel_readInt32Array(parcel, vector, allocateVector<T, int32_t>);
     } else if constexpr (std::is_same<N, uint32_t>::value) {
         return AParcel_readUint32Array(parcel, vector, allocateVector<T, uint32_t>);

@@ -59,6 +59,28 @@ pub unsafe extern "C" fn handoff_AParcel_makeRoom(
     outcome(made)
 }
 
+/// Not of Android: the templates make vectors of bytes from where they stand.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn handoff_AParcel_takeBytes(
+    parcel: *const AParcel,
+    bytes: *mut *const c_void,
+    length: *mut i32,
+) -> binder_status_t {
+    // SAFETY: the header's promise.
+    let taken = unsafe { readable(parcel) }.and_then(|parcel| {
+        let items = parcel.take_items(1)?;
+        // Its count was one.
+        let count = items.map_or(-1, |items| items.len() as i32);
+        // SAFETY: as above: there is room for a pointer and a length.
+        unsafe {
+            bytes.write(items.map_or(std::ptr::null(), |items| items.as_ptr().cast()));
+            length.write(count);
+        }
+        Ok(())
+    });
+    outcome(taken)
+}
+
 /// A pair of functions for arrays of numbers that stand in a parcel as they do in memory.
 macro_rules! packed {
     ($write:ident, $read:ident, $allocator:ident, $type:ty) => {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <iterator>
 #include <limits>
@@ -217,6 +218,16 @@ void callPeer(const char* name) {
     Point point;
     CHECK(peer->grow(&bytes, &point).isOk() && bytes == (std::vector<uint8_t>{1, 2, 255}));
     CHECK(point.x == -3 && point.y == 3);
+    // Short and long ones, into memory that is used again, of just that length, and a little further into its page than the parcel.
+    for (size_t count : {0, 1, 127, 1983, 1984, 4095, 4096, 5000, 65536, 3}) {
+        bytes.resize(count);
+        for (size_t at = 0; at < count; at++) bytes[at] = static_cast<uint8_t>(at % 251);
+        std::vector<uint8_t> grown = bytes;
+        for (int again = 0; again < 2; again++) {
+            CHECK(peer->grow(&grown, &point).isOk() && grown.size() == count + 1 + static_cast<size_t>(again));
+            CHECK(std::equal(bytes.begin(), bytes.end(), grown.begin()) && grown.back() == 255);
+        }
+    }
     std::optional<Record> made;
     CHECK(peer->countAndSplit({"a", "b"}, &texts, &made, &number).isOk() && number == 2);
     CHECK(texts == std::vector<std::string>{"a"} && made && *made == Record());
