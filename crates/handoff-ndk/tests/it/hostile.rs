@@ -11,7 +11,7 @@ use handoff_ipc::{Binder, Error, ParcelService, Result};
 use handoff_testkit::{repeats, require, require_tool};
 
 use crate::built::{From, Workshop, run};
-use crate::everything;
+use crate::{everything, peers};
 
 const SANITIZED: [&str; 3] =
     ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
@@ -96,7 +96,7 @@ fn liar() -> Binder {
     }))
 }
 
-/// Runs a client that the liar answers, and the sample's client beside an attacker.
+/// Runs the sample's client beside an attacker, and a client of values of all types that the liar answers, and then Rust.
 fn both(workshop: &Workshop, flags: &[&str], wrap: impl Fn(&Path) -> Command) {
     let server = workshop.compile("server.cpp", From::Ours, flags);
     let client = workshop.compile("client.cpp", From::Ours, flags);
@@ -110,6 +110,7 @@ fn both(workshop: &Workshop, flags: &[&str], wrap: impl Fn(&Path) -> Command) {
     workshop.manager.services().add("liar", liar(), ServiceOptions::default()).unwrap();
     let said = run(wrap(&everything).arg("liar"));
     assert!(said.ends_with("all is well\n"), "{said}");
+    peers::call_rust(workshop, &mut wrap(&everything));
 }
 
 #[test]

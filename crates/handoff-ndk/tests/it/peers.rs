@@ -39,16 +39,21 @@ fn rust_calls_a_service_in_cpp() {
     assert!(matches!(proxy.add(1, 2), Err(Error::Dead)));
 }
 
+/// Has a program call a service of another process in Rust, until that process goes.
+pub(crate) fn call_rust(workshop: &Workshop, program: &mut Command) {
+    let peer = Runtime::builder().socket(workshop.manager.socket().unwrap()).connect().unwrap();
+    let service = EverythingStub::new(shared::Everything).binder();
+    peer.services().add("rust.everything", service, ServiceOptions::default()).unwrap();
+    let client = workshop.serve(program.arg("rust.everything"));
+    drop(peer);
+    client.ends_well();
+}
+
 #[test]
 fn cpp_calls_a_service_in_rust() {
     let workshop = Workshop::new(require!(require_tool("g++")));
     let program = everything::program(&workshop, &[]);
-    let peer = Runtime::builder().socket(workshop.manager.socket().unwrap()).connect().unwrap();
-    let service = EverythingStub::new(shared::Everything).binder();
-    peer.services().add("rust.everything", service, ServiceOptions::default()).unwrap();
-    let client = workshop.serve(workshop.command(&program).arg("rust.everything"));
-    drop(peer);
-    client.ends_well();
+    call_rust(&workshop, &mut workshop.command(&program));
 }
 
 /// A program in Python, with the package and the generated module beside it.
