@@ -199,6 +199,20 @@ private:
     Event* mEvent;
 };
 
+/* Reads bytes into vectors wherever they lie in their pages, also a little further than the parcel does in its own. */
+void readAnywhere() {
+    std::vector<uint8_t> bytes(5000);
+    for (size_t at = 0; at < bytes.size(); at++) bytes[at] = static_cast<uint8_t>(at % 251);
+    ndk::ScopedAParcel parcel(AParcel_create());
+    CHECK(ndk::AParcel_writeVector(parcel.get(), bytes) == STATUS_OK);
+    std::vector<std::vector<uint8_t>> read(256);
+    for (std::vector<uint8_t>& one : read) {
+        CHECK(AParcel_setDataPosition(parcel.get(), 0) == STATUS_OK);
+        CHECK(ndk::AParcel_readVector(parcel.get(), &one) == STATUS_OK && one == bytes);
+        CHECK(AParcel_getDataPosition(parcel.get()) == AParcel_getDataSize(parcel.get()));
+    }
+}
+
 /* Calls every method of a service in another language, and hears of its death. */
 void callPeer(const char* name) {
     std::shared_ptr<IEverything> peer = find(name);
@@ -218,7 +232,7 @@ void callPeer(const char* name) {
     Point point;
     CHECK(peer->grow(&bytes, &point).isOk() && bytes == (std::vector<uint8_t>{1, 2, 255}));
     CHECK(point.x == -3 && point.y == 3);
-    // Short and long ones, into memory that is used again, of just that length, and a little further into its page than the parcel.
+    // Short and long ones, into new memory and into memory that is used again.
     for (size_t count : {0, 1, 127, 1983, 1984, 4095, 4096, 5000, 65536, 3}) {
         bytes.resize(count);
         for (size_t at = 0; at < count; at++) bytes[at] = static_cast<uint8_t>(at % 251);
@@ -311,6 +325,7 @@ void checkRoom() {
 
 int main(int count, char** arguments) {
     alarm(300);
+    readAnywhere();
     if (count > 1) {
         if (std::string(arguments[1]) == "liar") {
             callLiar();
