@@ -62,8 +62,8 @@ impl RpcSessionBuilder {
         RpcSessionBuilder { descriptors, ..self }
     }
 
-    /// Has connections encrypted, by TLS with this provider of ciphers, and connects to the server of that name only.
-    /// Descriptors cannot travel.
+    /// Has connections encrypted by TLS, over which no descriptor can travel, with this provider of ciphers, and connects to
+    /// the server of that name only.
     #[cfg(feature = "tls")]
     pub fn tls(
         self,

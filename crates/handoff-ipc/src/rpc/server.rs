@@ -62,7 +62,7 @@ impl RpcServerBuilder {
         RpcServerBuilder { descriptors, ..self }
     }
 
-    /// Has connections encrypted, by TLS with these keys and this provider of ciphers. Descriptors cannot travel. The
+    /// Has connections encrypted by TLS, over which no descriptor can travel, with these keys and this provider of ciphers. The
     /// configuration may ask for clients' certificates and refuse some; services do not see them.
     #[cfg(feature = "tls")]
     pub fn tls(self, config: Arc<rustls::ServerConfig>) -> Self {

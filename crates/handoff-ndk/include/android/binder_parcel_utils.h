@@ -119,6 +119,12 @@ binder_status_t writeNumbers(AParcel* parcel, const N* items, int32_t length) {
  * the original does. Allocators put a copy of the same length 16 bytes further, unless the original is a cache line longer. */
 constexpr size_t kShortCopy = 31 * 64;
 
+/* Room for so many items, and for a cache line more. */
+template <typename T>
+void reserve(std::vector<T>* vector, size_t count) {
+    if (vector->capacity() < count) vector->reserve(count + 64 / sizeof(T));
+}
+
 /* Makes a vector of what a function of the C API allocates and fills: `N` is the item there, `T` the same one here. */
 template <typename T, typename N>
 bool allocateVector(void* data, int32_t length, N** buffer) {
@@ -129,7 +135,7 @@ bool allocateVector(void* data, int32_t length, N** buffer) {
         if (vector->capacity() == 0 && count * sizeof(T) <= kShortCopy) {
             *vector = std::vector<T>(count);
         } else {
-            if (vector->capacity() < count) vector->reserve(count + 64 / sizeof(T));
+            reserve(vector, count);
             vector->resize(count);
         }
     }
@@ -152,7 +158,7 @@ binder_status_t readBytes(const AParcel* parcel, std::vector<T>* vector) {
         return STATUS_OK;
     }
     vector->clear();
-    if (vector->capacity() < count) vector->reserve(count + 64);
+    reserve(vector, count);
     const size_t ahead = (reinterpret_cast<uintptr_t>(vector->data()) - reinterpret_cast<uintptr_t>(first)) % 4096;
     const size_t most = ahead > 0 && ahead < 64 ? kShortCopy : count;
     for (const T *end = first + count, *next; first != end; first = next) {
@@ -165,9 +171,7 @@ binder_status_t readBytes(const AParcel* parcel, std::vector<T>* vector) {
 template <typename T>
 binder_status_t readNumbers(const AParcel* parcel, std::vector<T>* vector) {
     typedef typename number_of<T>::type N;
-    if constexpr (std::is_same<T, int8_t>::value || std::is_same<T, uint8_t>::value) {
-        return readBytes(parcel, vector);
-    } else if constexpr (std::is_same<N, int32_t>::value) {
+    if constexpr (std::is_same<N, int32_t>::value) {
         return AParcel_readInt32Array(parcel, vector, allocateVector<T, int32_t>);
     } else if constexpr (std::is_same<N, uint32_t>::value) {
         return AParcel_readUint32Array(parcel, vector, allocateVector<T, uint32_t>);
@@ -192,7 +196,7 @@ binder_status_t readNumbers(const AParcel* parcel, std::vector<T>* vector) {
                 [](void* data, size_t index, bool value) { (*static_cast<std::vector<bool>*>(data))[index] = value; });
     } else {
         static_assert(sizeof(N) == 1, "no array of such numbers can be read");
-        return AParcel_readByteArray(parcel, vector, allocateVector<T, int8_t>);
+        return readBytes(parcel, vector);
     }
 }
 

@@ -199,10 +199,16 @@ private:
     Event* mEvent;
 };
 
+/* So many bytes, of which neighbours differ. */
+std::vector<uint8_t> numbered(size_t count) {
+    std::vector<uint8_t> bytes(count);
+    for (size_t at = 0; at < count; at++) bytes[at] = static_cast<uint8_t>(at % 251);
+    return bytes;
+}
+
 /* Reads bytes into vectors wherever they lie in their pages, also a little further than the parcel does in its own. */
 void readAnywhere() {
-    std::vector<uint8_t> bytes(5000);
-    for (size_t at = 0; at < bytes.size(); at++) bytes[at] = static_cast<uint8_t>(at % 251);
+    const std::vector<uint8_t> bytes = numbered(5000);
     ndk::ScopedAParcel parcel(AParcel_create());
     CHECK(ndk::AParcel_writeVector(parcel.get(), bytes) == STATUS_OK);
     std::vector<std::vector<uint8_t>> read(256);
@@ -234,8 +240,7 @@ void callPeer(const char* name) {
     CHECK(point.x == -3 && point.y == 3);
     // Short and long ones, into new memory and into memory that is used again.
     for (size_t count : {0, 1, 127, 1983, 1984, 4095, 4096, 5000, 65536, 3}) {
-        bytes.resize(count);
-        for (size_t at = 0; at < count; at++) bytes[at] = static_cast<uint8_t>(at % 251);
+        bytes = numbered(count);
         std::vector<uint8_t> grown = bytes;
         for (int again = 0; again < 2; again++) {
             CHECK(peer->grow(&grown, &point).isOk() && grown.size() == count + 1 + static_cast<size_t>(again));
