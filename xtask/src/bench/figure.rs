@@ -1,4 +1,4 @@
-//! The figure above the table: each kept ratio as a bar, beside the floor and the goal.
+//! The figure above the table: each kept ratio as a bar below its name, with the floor and the goal.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,12 +8,10 @@ use anyhow::{Context as _, Result};
 use super::{Results, Row};
 use crate::process::root;
 
-/// Where names end and bars begin, in pixels.
-const BARS_BEGIN: f64 = 320.0;
-/// Where the longest bar ends; its label comes after.
+/// Where the longest bar ends, in pixels; its label comes after.
 const BARS_END: f64 = 690.0;
 const WIDTH: f64 = 760.0;
-const ROW_HEIGHT: f64 = 30.0;
+const ROW_HEIGHT: f64 = 46.0;
 const TOP: f64 = 40.0;
 /// Longer bars end at the edge, and their number alone tells how long: one would make all others short.
 const MOST: f64 = 4.0;
@@ -40,7 +38,7 @@ pub(super) fn write(kept: &[Results]) -> Result<()> {
 pub(super) fn of(kept: &[Results]) -> String {
     let rows: Vec<&Row> = kept.iter().flat_map(|results| &results.rows).collect();
     let most = rows.iter().map(|row| row.ci95[1].max(row.goal.unwrap_or(0.0))).fold(1.0, f64::max).min(MOST);
-    let at = |ratio: f64| BARS_BEGIN + (BARS_END - BARS_BEGIN) * ratio.min(most) / most;
+    let at = |ratio: f64| BARS_END * ratio.min(most) / most;
     let height = TOP + ROW_HEIGHT * rows.len() as f64 + 10.0;
 
     // Writing to a String cannot fail.
@@ -53,34 +51,35 @@ pub(super) fn of(kept: &[Results]) -> String {
     let floor = at(1.0);
     _ = writeln!(
         svg,
-        "<text x=\"0\" y=\"18\" class=\"dim\">time as a multiple of the floor, 95% interval</text>\n\
-         <text x=\"{floor:.1}\" y=\"18\" text-anchor=\"middle\" class=\"dim\">floor</text>"
+        "<text x=\"0\" y=\"18\" class=\"dim\">time as a multiple of the floor (grey line), with its 95% interval and the \
+         goal (yellow line)</text>"
     );
     for (index, row) in rows.iter().enumerate() {
         let top = TOP + ROW_HEIGHT * index as f64;
-        let (text, middle, bottom) = (top + 16.0, top + 11.0, top + 20.0);
-        let width = at(row.ratio) - BARS_BEGIN;
-        let (low, high) = (at(row.ci95[0]), at(row.ci95[1]));
+        let (name, bar) = (top + 14.0, top + 20.0);
+        let (text, middle, line, bottom) = (bar + 13.0, bar + 8.0, bar - 1.0, bar + 17.0);
+        let (width, low, high) = (at(row.ratio), at(row.ci95[0]), at(row.ci95[1]));
+        let end = high.max(width).max(floor).max(row.goal.map_or(0.0, at));
         _ = writeln!(
             svg,
-            "<text x=\"0\" y=\"{text}\">{}</text>\n\
-             <rect class=\"bar\" x=\"{BARS_BEGIN}\" y=\"{}\" width=\"{width:.1}\" height=\"16\" rx=\"2\"/>\n\
+            "<text x=\"0\" y=\"{name}\">{}</text>\n\
+             <rect class=\"bar\" x=\"0\" y=\"{bar}\" width=\"{width:.1}\" height=\"16\" rx=\"2\"/>\n\
+             <path class=\"floor\" d=\"M{floor:.1} {line}V{bottom}\"/>\n\
              <path class=\"ci\" d=\"M{low:.1} {middle}H{high:.1}\"/>\n\
              <text x=\"{:.1}\" y=\"{text}\">{:.2}</text>",
             escaped(&row.name),
-            top + 3.0,
-            at(row.ratio.max(row.ci95[1]).max(row.goal.unwrap_or(0.0))) + 10.0,
+            end + 10.0,
             row.ratio,
         );
         if let Some(goal) = row.goal {
             let at = at(goal);
             _ = writeln!(
                 svg,
-                "<path class=\"goal\" d=\"M{at:.1} {top}V{bottom}\"><title>goal {goal}</title></path>"
+                "<path class=\"goal\" d=\"M{at:.1} {line}V{bottom}\"><title>goal {goal}</title></path>"
             );
         }
     }
-    _ = writeln!(svg, "<path class=\"floor\" d=\"M{floor:.1} 26V{}\"/>\n</svg>", height - 6.0);
+    svg.push_str("</svg>\n");
     svg
 }
 
@@ -102,7 +101,7 @@ mod tests {
         assert!(svg.contains("a &lt; b") && svg.contains(">3.40<"), "{svg}");
         let widths =
             svg.split("width=\"").skip(1).filter_map(|rest| rest.split('"').next()?.parse::<f64>().ok());
-        assert!(widths.into_iter().all(|width| width <= BARS_END - BARS_BEGIN), "{svg}");
+        assert!(widths.into_iter().all(|width| width <= BARS_END), "{svg}");
     }
 
     #[test]
